@@ -26,12 +26,12 @@ from ghapp.notifications.conditions import (
     version_conditions,
 )
 from ghapp.notifications.store import Notifications, PendingNotification
+from ghapp.notifications.texts import headline_of, message, page_of_topic
 from ghapp.notifier import Notifier
 from ghapp.remediation.fuse import WHOLE_INSTALLATION, Position
 from ghapp.remediation.status import is_loss_open
 from ghapp.report.fleet import by_pool
 from ghapp.report.headline import Headline, headlines
-from ghapp.report.notification import headline_of, message, page_of_topic
 from ghapp.report.org_view import OrgView
 from ghapp.runners.evidence import Evidence
 from ghapp.runners.next_attempt import next_attempt

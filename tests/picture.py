@@ -20,7 +20,7 @@ from ghapp.local.dashboard import frames
 from ghapp.local.scenarios import DEFAULT, INCIDENT_RUNNERS, Director
 from ghapp.local.up import Site, up
 from ghapp.store.connect import connect
-from ghapp.web.page_key import PARAMETER
+from ghapp.web.pages.page_key import PARAMETER
 from tests.stories.test_up import wait_for
 from tests.support.chromium import chromium_path
 

@@ -12,10 +12,10 @@ from types import SimpleNamespace
 import pytest
 import requests
 
+from ghapp.notifications import texts as notification
 from ghapp.notifications.conditions import Change, Topic
+from ghapp.notifications.texts import message
 from ghapp.notifier import Notifier
-from ghapp.report import notification
-from ghapp.report.notification import message
 from tests.support.nasty_names import GFM, NASTY, not_seen, tags
 
 AT = 1_790_000_000.0

@@ -8,9 +8,11 @@ from typing import Any
 
 import click
 
-from ghapp.cli import deaths, deliveries, doctor, fleet, gate, init, jobs, notify, remediation, roles, tokens
+from ghapp.cli import doctor, init, roles, tokens
 from ghapp.cli.context import UnknownOrgError, UnknownPoolError, exit_with
 from ghapp.cli.options import HelpfulGroup
+from ghapp.deaths import commands as deaths
+from ghapp.deliveries import commands as deliveries
 from ghapp.errors import (
     ConfigurationError,
     GhappError,
@@ -23,8 +25,13 @@ from ghapp.errors import (
     UnknownTargetError,
 )
 from ghapp.exit_codes import FAILED, INTERRUPTED, MISUSED
+from ghapp.gate import commands as gate
+from ghapp.notifications import commands as notify
+from ghapp.remediation import commands as remediation
+from ghapp.runners import commands as fleet
 from ghapp.scan import commands as scan
 from ghapp.versions.commands import versions
+from ghapp.workflow_jobs import commands as jobs
 
 WRONG_USAGE = (
     ServerUnavailableError,

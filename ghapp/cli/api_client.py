@@ -27,7 +27,6 @@ from ghapp.nearest_name import meant
 from ghapp.remediation.fuse import resume_command
 from ghapp.remediation.store import WHOLE_ORG
 from ghapp.report.documents import HealthDocument
-from ghapp.report.jobs import JOB_STATES
 from ghapp.report.overview import (
     HeadlineDocument,
     HeldDocument,
@@ -37,6 +36,7 @@ from ghapp.report.overview import (
 )
 from ghapp.runners.verdict import Reason
 from ghapp.untrusted_text import shell_command
+from ghapp.workflow_jobs.documents import JOB_STATES
 from ghapp.workflow_jobs.job import EVERY_JOB, JobSearch, PullReference
 from ghapp.workflow_jobs.reason import UNSERVED
 

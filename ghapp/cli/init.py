@@ -24,7 +24,7 @@ def init(org: str | None) -> None:
 
 
 async def _suggestion(settings: Settings, org: str | None) -> str:
-    from ghapp.report.suggested_config import suggested_config
+    from ghapp.installations.texts import suggested_config
     from ghapp.store.views import load_current_runners
 
     now = time.time()

@@ -9,10 +9,11 @@ from functools import partial
 
 from ghapp.cluster.api import Cluster
 from ghapp.cluster.connection import is_configured, open_cluster
-from ghapp.doctor import log_store, pod_locations, rbac, reaper, watch
+from ghapp.doctor import log_store, pod_locations, rbac, watch
 from ghapp.doctor.finding import Finding, FindingStatus, ok, warning, wrong
 from ghapp.doctor.probe import probe
 from ghapp.errors import ClusterForbiddenError, GhappError, ResourceMissingError
+from ghapp.leaks import doctor as reaper
 from ghapp.log import redact
 from ghapp.pods.pod import RUNNER_CONTAINER, Pod
 from ghapp.settings import PoolSettings, Settings

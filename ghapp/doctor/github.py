@@ -10,8 +10,8 @@ from functools import partial
 from typing import NamedTuple
 
 from ghapp.credentials import AppCredentials
-from ghapp.doctor.deliveries import GROUP as DELIVERIES
-from ghapp.doctor.deliveries import of_arrivals, of_hook
+from ghapp.deliveries.doctor import GROUP as DELIVERIES
+from ghapp.deliveries.doctor import of_arrivals, of_hook
 from ghapp.doctor.finding import Finding, FindingStatus, ok, warning, wrong
 from ghapp.doctor.probe import probe
 from ghapp.errors import GhappError, UnauthorizedError

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from ghapp.doctor.deliveries import of_inbox
+from ghapp.deliveries.doctor import of_inbox
 from ghapp.doctor.finding import Finding, ok, warning, wrong
 from ghapp.queue import jobs
 from ghapp.store.connect import connect_sync

@@ -6,10 +6,13 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from ghapp.doctor import active_shard, cluster, controllers, github, installations, notifications, redis, roles
+from ghapp.doctor import cluster, controllers, github, redis, roles
 from ghapp.doctor.configuration import of_configuration
 from ghapp.doctor.finding import Finding, FindingStatus, warning
 from ghapp.doctor.probe import DetachedThreads, probe
+from ghapp.gate import doctor as active_shard
+from ghapp.installations import doctor as installations
+from ghapp.notifications import doctor as notifications
 from ghapp.settings import Settings
 
 GROUPS = (

@@ -22,6 +22,7 @@ from ghapp.deaths.cause import Cause
 from ghapp.deaths.cluster_summary import ClusterSummary
 from ghapp.errors import StoreUnavailableError
 from ghapp.incidents.incident import LossIncident
+from ghapp.incidents.pages import state_of, where_of
 from ghapp.installations.installation import UNINSTALLED_DISCOVERY_SECONDS, Installation
 from ghapp.leaks.reaper_status import DAY_SECONDS
 from ghapp.local.browser import open_in_browser
@@ -42,7 +43,6 @@ from ghapp.store.stores import Stores, open_stores, stores_over
 from ghapp.store.views import load_fleet
 from ghapp.terminal.tables import COLOURS, SEVERITIES, PlainTable, ShrinkingTable, plain
 from ghapp.untrusted_text import visible
-from ghapp.web.pages.views.incidents import state_of, where_of
 from ghapp.web.pages.views.wording import counted, exact
 
 EVENTS_SHOWN = 8

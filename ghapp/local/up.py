@@ -60,7 +60,7 @@ class Site:
     Attributes:
         settings: the roles' settings; without credentials until /setup has stored them.
         sandbox: the simulated GitHub, if there is one.
-        page_key: of this start (`ghapp.web.page_key`).
+        page_key: of this start (`ghapp.web.pages.page_key`).
     """
 
     def __init__(

@@ -18,7 +18,7 @@ from ghapp.report.check_run import (
 )
 from ghapp.report.fleet import FleetView
 from ghapp.report.fleet_report import report_on
-from ghapp.report.pools_section import fuse_history
+from ghapp.runners.texts import fuse_history
 
 __all__ = [
     "LONGEST",

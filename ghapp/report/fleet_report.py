@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ghapp.pods.texts import cluster_text
 from ghapp.remediation.fuse import Position
 from ghapp.report.check_run import LONGEST, SWEEP, Conclusion, Report, digest_of, resume_of
-from ghapp.report.cluster_section import cluster_text
 from ghapp.report.fleet import FleetView, PoolView, by_pool
 from ghapp.report.headline import Headline, HeadlineKind, Severity, headlines, title_of
 from ghapp.report.markdown import code, prose
-from ghapp.report.pools_section import as_of, summary_of
-from ghapp.report.queue_section import queue_table, unserved_text
-from ghapp.report.runners_section import healed_text, runners_text
+from ghapp.runners.texts import as_of, healed_text, runners_text, summary_of
 from ghapp.untrusted_text import one_line
 from ghapp.versions.texts import versions_text
+from ghapp.workflow_jobs.texts import queue_table, unserved_text
 
 LONGEST_TITLE = 200
 

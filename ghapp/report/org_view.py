@@ -20,14 +20,12 @@ from ghapp.runners.evidence import Evidence, Survey
 from ghapp.runners.outdated import ended_without_job, refusals
 from ghapp.runners.verdict import Limits, Verdict, is_absent, judge, missing_since
 from ghapp.versions.advice import VersionStep, fleet_kind, target_version, version_steps
+from ghapp.versions.counts import REFUSED_SECONDS, PoolVersion, count_versions
 from ghapp.versions.lifetime import (
-    REFUSED_SECONDS,
     EndDates,
-    PoolVersion,
     VersionLimits,
     VersionState,
     VersionStatus,
-    count_versions,
     ended_versions,
     judge_versions,
     last_jobs,

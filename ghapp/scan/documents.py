@@ -11,11 +11,11 @@ from ghapp.installations.scope import ScopeKind
 from ghapp.report.documents import Timestamp, timestamp
 from ghapp.report.fleet import PoolView
 from ghapp.report.headline import HeadlineKind, Severity
-from ghapp.report.jobs import WhyDocument, why_document
 from ghapp.runners.verdict import Reason, State
 from ghapp.scan.findings import WRONG, Findings, UnservedLabel, UnusedLabel, WaitingJob
 from ghapp.scan.looks import ListDifference, ScannedRunner
 from ghapp.versions.documents import VersionDocument, version_document
+from ghapp.workflow_jobs.documents import WhyDocument, why_document
 from ghapp.workflow_jobs.runner_groups import RunnerGroup
 
 

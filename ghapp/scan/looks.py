@@ -79,8 +79,8 @@ class Observed(NamedTuple):
 def verdict_of(evidence: Evidence, survey: Survey, at: float, gap: float) -> Verdict:
     """Returns a runner's state at `at`, the time of the last list, `gap` seconds after the first one.
 
-    An ephemeral runner is registered before its machine or pod starts: only a longer gap tells one that is offline from
-    one that is about to come online.
+    An ephemeral runner is registered before its machine or pod starts: only a longer gap distinguishes one that is
+    offline from one that is about to come online.
     """
     patience = gap / 2
     if evidence.ephemeral and not is_absent(evidence):

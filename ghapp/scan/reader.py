@@ -55,7 +55,7 @@ from ghapp.scan.allowance import (
 from ghapp.scan.findings import Coverage, NotSeen, Reading
 from ghapp.scan.looks import Look, fold_lists, to_ask_for
 from ghapp.scan.needs import RUNNERS, Right, has_scope, needed
-from ghapp.versions.lifetime import NOTHING_KNOWN, shown_version, versions_to_ask, with_answer
+from ghapp.versions.lifetime import NOTHING_KNOWN, versions_to_ask, with_answer
 from ghapp.workflow_jobs.explanation import duration
 from ghapp.workflow_jobs.runner_groups import RunnerGroups
 
@@ -290,7 +290,7 @@ class _ScopeReader:
     async def _read_versions(self) -> None:
         """Asks until when GitHub gives jobs to each version; GitHub Enterprise Server has no such dates."""
         known, _ = fold_lists(self.reading.looks)
-        counts = Counter(shown_version(each.version) for each in known.values())
+        counts = Counter(each.version for each in known.values())
         for version in versions_to_ask(counts, {}, self._scan.clock())[:MOST_VERSIONS]:
             try:
                 answer = await read_end_dates(self._client, self.reading.scope.api_path, version)

@@ -10,12 +10,17 @@ from redis import Redis as SyncRedis
 from redis.asyncio import Redis
 
 from ghapp.errors import StoreRefusedError
+from ghapp.log import logger
 from ghapp.redis_errors import redis_errors
 from ghapp.store import keys
 
 MOST_SHARDS = 20
+MOST_LOGGED = 10
+UNREADABLE = 'ghapp_unreadable_records_total{kind="counter"}'
 OTHER_SHARD = "other"
 """The shard of all others: names of shards come from labels and names of runners."""
+
+log = logger(__name__)
 
 _SHARD = """
 if redis.call('SISMEMBER', KEYS[1], ARGV[1]) == 1 then return 1 end
@@ -87,16 +92,14 @@ class MetricCounters:
         return {series: value or 0.0 for series, value in values.items()}
 
     async def restart(self, counted: Mapping[str, float]) -> None:
-        """Sets unreadable series aside and restarts them; for Prometheus this is an ordinary counter reset."""
+        """Restarts unreadable series; for Prometheus this is an ordinary counter reset."""
         if not counted:
             return
-        from ghapp.store.quarantine import Quarantine  # imported here: it imports this module
-
-        rows: Any = await self._redis.hmget(keys.COUNTERS, list(counted))
         restarted: Any = dict(counted)
         await self._redis.hset(keys.COUNTERS, mapping=restarted)
-        unreadable = {series: row for series, row in zip(counted, rows, strict=True) if row is not None}
-        await Quarantine(self._redis).set_aside("counter", keys.COUNTERS, unreadable)
+        if UNREADABLE not in counted:
+            await self._redis.hincrbyfloat(keys.COUNTERS, UNREADABLE, len(counted))
+        log.warning("unreadable counters restarted", series=sorted(counted)[:MOST_LOGGED])
 
 
 class CounterBatch:

@@ -29,6 +29,6 @@ def versions(org: str | None, *, web: bool, output: CommandOutput) -> None:
     if output.is_json:
         output.print({"versions": found}, found)
         return
-    from ghapp.versions.tables import versions_table
+    from ghapp.terminal.version_tables import versions_table
 
     show(versions_table(found))

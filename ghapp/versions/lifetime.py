@@ -15,7 +15,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
+
+from ghapp.versions.counts import LOOP, PoolVersion, VersionedRunner
 
 DAY = 86_400.0
 
@@ -28,23 +30,14 @@ WARNING_SECONDS = 7 * DAY
 ASK_SECONDS = DAY
 """How often GitHub is asked for the dates of one version."""
 
+KEPT_SECONDS = 30 * DAY
+"""How long an answer holds: after a month in which GitHub gave no other, nothing is known."""
+
 RETRY_SECONDS = 3600.0
 """After a failure, GitHub is asked for the same version again after this time."""
 
 MOST_CALLS_A_DAY = 50
 """Versions of one organization for which GitHub is asked within a day. GitHub has some ten releases a year."""
-
-MOST_VERSIONS = 200
-"""Versions of one organization that are counted apart; runners of further ones are counted without a version."""
-
-LOOP = 3
-"""Ephemeral runners of a pool that ended within an hour because they are too old: from so many on they are a loop."""
-
-REFUSED_SECONDS = 3600.0
-"""How long such a runner is counted."""
-
-LONGEST_VERSION = 40
-"""Characters of a version that is shown."""
 
 _MOST_DIGITS = 9
 
@@ -183,7 +176,7 @@ def version_state(
     """
     if parse_version(version) is None:
         return VersionState.UNKNOWN
-    dates = NOTHING_KNOWN if dates is None else dates
+    dates = _held(dates, now)
     now = dates.github_time(now)
     ends_at = _ends_at(version, dates, limits, now)
     if ends_at is not None and ends_at <= now:
@@ -195,6 +188,13 @@ def version_state(
     return VersionState.CURRENT if dates.is_known else VersionState.UNKNOWN
 
 
+def _held(dates: EndDates | None, now: float) -> EndDates:
+    """Returns the dates; none if GitHub's last answer is too old."""
+    if dates is None or dates.asked_at is None or now - dates.asked_at > KEPT_SECONDS:
+        return NOTHING_KNOWN
+    return dates
+
+
 def _ends_at(version: str | None, dates: EndDates, limits: VersionLimits, now: float) -> float | None:
     """Returns when the version gets its last jobs, by GitHub's date or else by the configuration; None: no end known.
 
@@ -203,96 +203,6 @@ def _ends_at(version: str | None, dates: EndDates, limits: VersionLimits, now: f
     if not dates.is_known and is_older(version, limits.minimum):
         return now - DAY
     return dates.jobs_end_at
-
-
-class VersionedRunner(Protocol):
-    """What a runner's evidence has about its version."""
-
-    @property
-    def version(self) -> str | None:
-        """As GitHub lists it; None if it does not."""
-
-    @property
-    def ephemeral(self) -> bool | None:
-        """None if GitHub does not report it."""
-
-    @property
-    def online(self) -> bool:
-        """As GitHub lists it."""
-
-    @property
-    def job_started_at(self) -> float | None:
-        """When the runner took its last known job."""
-
-
-@dataclass(slots=True)
-class PoolVersion:
-    """The registered runners of one version in one pool, counted.
-
-    Attributes:
-        pool: the pool's name.
-        version: None if GitHub lists no version.
-        runners: how many there are.
-        ephemeral: how many of them are ephemeral.
-        online: how many of them are online.
-        refused: ephemeral runners that ended within the last hour, without a job, because they are too old.
-    """
-
-    pool: str
-    version: str | None
-    runners: int = 0
-    ephemeral: int = 0
-    online: int = 0
-    refused: int = 0
-
-    @property
-    def is_ephemeral(self) -> bool:
-        """True if most of the runners are ephemeral."""
-        return self.ephemeral * 2 > self.runners or (self.refused > 0 and not self.runners)
-
-    @property
-    def loops(self) -> bool:
-        """True if ephemeral runners end because they are too old, and are started again, again and again."""
-        return self.refused >= LOOP
-
-
-PooledRunners = Iterable[tuple[str, VersionedRunner]]
-"""Runners, each with its pool."""
-
-
-def count_versions(runners: PooledRunners, refused: PooledRunners = ()) -> list[PoolVersion]:
-    """Counts runners by version and pool; the pools with most runners come first.
-
-    Args:
-        runners: registered ones.
-        refused: ephemeral ones that ended within the last hour because they are too old.
-    """
-    counts: dict[tuple[str, str | None], PoolVersion] = {}
-    versions: set[str | None] = set()
-
-    def count_of(pool: str, runner: VersionedRunner) -> PoolVersion:
-        version = shown_version(runner.version)
-        if version not in versions:
-            if len(versions) >= MOST_VERSIONS:
-                version = None
-            versions.add(version)
-        if (count := counts.get((pool, version))) is None:
-            count = counts[pool, version] = PoolVersion(pool, version)
-        return count
-
-    for pool, runner in runners:
-        count = count_of(pool, runner)
-        count.runners += 1
-        count.ephemeral += bool(runner.ephemeral)
-        count.online += runner.online
-    for pool, runner in refused:
-        count_of(pool, runner).refused += 1
-    return sorted(counts.values(), key=lambda each: (-each.runners, each.pool, each.version or ""))
-
-
-def shown_version(version: str | None) -> str | None:
-    """Returns a version as it is shown and stored; None for an empty one."""
-    return (version or "")[:LONGEST_VERSION] or None
 
 
 def last_jobs(runners: Iterable[VersionedRunner], refusals: Iterable[tuple[str, float]] = ()) -> dict[str, float]:
@@ -316,7 +226,7 @@ def may_end(dates: Mapping[str, EndDates], limits: VersionLimits, now: float) ->
     if limits.minimum is not None:
         return True
     return any(
-        (next_end := _next_end(each)) is not None and next_end <= each.github_time(now) + NOTICE_SECONDS
+        (next_end := _next_end(_held(each, now))) is not None and next_end <= each.github_time(now) + NOTICE_SECONDS
         for each in dates.values()
     )
 
@@ -342,7 +252,7 @@ def ended_versions(
     known = list(runners)
     jobs, found = last_jobs(known, refusals), dict[str, float]()
     for version in {each.version for each in known if each.version}:
-        end_dates = dates.get(version, NOTHING_KNOWN)
+        end_dates = _held(dates.get(version), now)
         if version_state(version, end_dates, limits, now, jobs.get(version)) is VersionState.ENDED:
             ends_at = _ends_at(version, end_dates, limits, end_dates.github_time(now))
             found[version] = (now if ends_at is None else ends_at) + end_dates.ahead_seconds
@@ -417,7 +327,7 @@ def judge_versions(
     for count in counts:
         by_version.setdefault(count.version, []).append(count)
     found = [
-        _status(version, pools, dates.get(version or "", NOTHING_KNOWN), limits, now, jobs.get(version or ""))
+        _status(version, pools, _held(dates.get(version or ""), now), limits, now, jobs.get(version or ""))
         for version, pools in by_version.items()
     ]
     return sorted(found, key=_worst_first)

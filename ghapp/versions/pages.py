@@ -12,7 +12,8 @@ from starlette.routing import Route
 from ghapp.report.org_view import OrgView
 from ghapp.runners.evidence import Evidence
 from ghapp.versions.advice import VersionStep, version_text
-from ghapp.versions.lifetime import PoolVersion, Urgency, VersionState, VersionStatus
+from ghapp.versions.counts import PoolVersion
+from ghapp.versions.lifetime import Urgency, VersionState, VersionStatus
 from ghapp.web.pages.fleet_pages import PageHost, base_of
 from ghapp.web.pages.views.wording import Moment, counted, moment
 

@@ -10,10 +10,7 @@ from redis.asyncio import Redis
 from ghapp.store import keys
 from ghapp.store.codec import Codec
 from ghapp.store.quarantine import RecordReader
-from ghapp.versions.lifetime import EndDates
-
-KEPT_SECONDS = 30 * 86_400
-"""After a month without an answer, nothing is known."""
+from ghapp.versions.lifetime import KEPT_SECONDS, EndDates
 
 _end_dates = Codec("runner-version", EndDates)
 
@@ -47,5 +44,5 @@ class RunnerVersions:
                 pipe.hdel(key, *unused)
             if rows:
                 pipe.hset(key, mapping=rows)
-                pipe.expire(key, KEPT_SECONDS)
+                pipe.expire(key, int(KEPT_SECONDS))
             await pipe.execute()

@@ -20,28 +20,27 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
+from ghapp.deaths.api import DeathEndpoints
+from ghapp.deliveries.api import RECEIVE_DELIVERY, Webhook
 from ghapp.errors import ConfigurationError, StoreUnavailableError
+from ghapp.gate.api import GateEndpoints
+from ghapp.gate.pages import GatePages
+from ghapp.incidents.api import HistoryEndpoints
 from ghapp.log import logger
+from ghapp.notifications.api import EventStream
+from ghapp.pods.api import ClaimEndpoints
 from ghapp.queue.jobs import QUEUES, Enqueue, JobName, Load, load
 from ghapp.redis_clock import MEASURE_SECONDS, SharedClock
+from ghapp.remediation.api import RemediationEndpoints
+from ghapp.runners.api import FastHealth, HealthEndpoints
 from ghapp.settings import Settings
 from ghapp.store.connect import PipeliningRedis, connect, connect_sync
 from ghapp.store.stores import Stores, stores_over
 from ghapp.versions.api import VersionEndpoint
 from ghapp.versions.pages import VersionPages
-from ghapp.web.api.claims import ClaimEndpoints
-from ghapp.web.api.deaths import DeathEndpoints
 from ghapp.web.api.doctor import DoctorEndpoint
-from ghapp.web.api.events import EventStream
-from ghapp.web.api.fast_health import FastHealth
-from ghapp.web.api.gate import GateEndpoints
-from ghapp.web.api.health import HealthEndpoints
-from ghapp.web.api.history import HistoryEndpoints
-from ghapp.web.api.jobs import JobEndpoints
 from ghapp.web.api.overview import OverviewEndpoints
-from ghapp.web.api.remediation import RemediationEndpoints
 from ghapp.web.api.status import StatusEndpoints
-from ghapp.web.api.webhook import RECEIVE_DELIVERY, Webhook
 from ghapp.web.authentication import Authenticator
 from ghapp.web.bounded_connection import Connections, allow_connections, bounded_config
 from ghapp.web.cache import NoCachedValueError
@@ -56,12 +55,12 @@ from ghapp.web.pages.access import PageAccess
 from ghapp.web.pages.buttons import Buttons
 from ghapp.web.pages.data import PageData, ReadLoad
 from ghapp.web.pages.fleet_pages import FleetPages, PageHost
-from ghapp.web.pages.gate_page import GatePages
 from ghapp.web.pages.incident_pages import IncidentPages
 from ghapp.web.pages.job_pages import JobPages
 from ghapp.web.pages.setup import SetupEndpoints
 from ghapp.web.pages.sign_in import SignInEndpoints
 from ghapp.web.problems import problem
+from ghapp.workflow_jobs.api import JobEndpoints
 
 GC_THRESHOLD = 10_000
 """New objects between two collections. A page of 10,000 runners makes 30,000; with the default, 700, it takes a fifth

@@ -9,22 +9,22 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
+from ghapp.deaths.api import DeathEndpoints
 from ghapp.errors import ConfigurationError
+from ghapp.gate.api import GateEndpoints
 from ghapp.queue.jobs import Enqueue, JobName, enqueue
+from ghapp.remediation.api import RemediationEndpoints
+from ghapp.runners.api import HealthEndpoints
 from ghapp.settings import Settings
 from ghapp.store.connect import connect_sync
 from ghapp.store.stores import Stores
 from ghapp.versions.api import VersionEndpoint
-from ghapp.web.api.deaths import DeathEndpoints
-from ghapp.web.api.gate import GateEndpoints
-from ghapp.web.api.health import HealthEndpoints
-from ghapp.web.api.jobs import JobEndpoints
 from ghapp.web.api.overview import OverviewEndpoints
-from ghapp.web.api.remediation import RemediationEndpoints
 from ghapp.web.authentication import CommandAuthenticator
 from ghapp.web.fleet_view import FleetReader
 from ghapp.web.operation import Clock, TokenCheck, routes
 from ghapp.web.problems import problem
+from ghapp.workflow_jobs.api import JobEndpoints
 
 
 def command_api(settings: Settings, stores: Stores, clock: Clock, user: str) -> Starlette:

@@ -25,11 +25,11 @@ from ghapp.gate.gate_checks import (
 )
 from ghapp.gate.judgement import ActiveShardSources, Gate, GateRequest, judge_gate
 from ghapp.gate.shard_status import ShardInputs
+from ghapp.gate.texts import gate_report, name_of, summary_digest, superseded_report
 from ghapp.github.checks import Checks
 from ghapp.installations.installation import Installation
 from ghapp.log import logger
 from ghapp.queue import jobs
-from ghapp.report.gate_report import gate_report, name_of, summary_digest, superseded_report
 from ghapp.settings import PoolSettings
 from ghapp.store.views import load_shard_inputs
 from ghapp.workflow_jobs.queue_check import QueueCheck

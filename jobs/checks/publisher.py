@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import StrEnum
 
+from ghapp.deaths.texts import NAME as POST_MORTEM
 from ghapp.errors import (
     BudgetSpentError,
     CreationsSpentError,
@@ -24,8 +25,7 @@ from ghapp.github.checks import Checks
 from ghapp.installations.installation import Installation
 from ghapp.installations.pacing import Purpose
 from ghapp.report import NAME, Report
-from ghapp.report.post_mortem import NAME as POST_MORTEM
-from ghapp.report.queue_report import QUEUE_CHECK
+from ghapp.workflow_jobs.texts import QUEUE_CHECK
 from jobs.context import JobContext
 
 RETRY_SECONDS = 300.0

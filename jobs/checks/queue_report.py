@@ -17,7 +17,6 @@ from ghapp.installations.installation import Installation
 from ghapp.installations.pacing import Purpose
 from ghapp.log import logger
 from ghapp.queue.jobs import JobName
-from ghapp.report.queue_report import QUEUE_CHECK, QUIET_TOPIC, queue_report, reasons_digest
 from ghapp.store.views import load_job_queue
 from ghapp.workflow_jobs.capacity import NOT_ASSIGNED_SECONDS
 from ghapp.workflow_jobs.job import Job
@@ -34,6 +33,7 @@ from ghapp.workflow_jobs.queue_check import (
 from ghapp.workflow_jobs.reason import QueueReason
 from ghapp.workflow_jobs.runner_groups import RunnerGroups
 from ghapp.workflow_jobs.store import MOST_CHECKS
+from ghapp.workflow_jobs.texts import QUEUE_CHECK, QUIET_TOPIC, queue_report, reasons_digest
 from jobs.checks.commit_check import CommitCheckPost
 from jobs.checks.publisher import CheckRunOutcome, open_checks, publish
 from jobs.context import JobContext

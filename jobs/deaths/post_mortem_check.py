@@ -7,10 +7,10 @@ from ghapp.deaths.job_story import NOTHING_KNOWN, JobOutcome, StoryEvent, is_run
 from ghapp.deaths.post_mortem_store import PostedMortem
 from ghapp.deaths.rerun import RerunFacts, may_be_repeated, refusal
 from ghapp.deaths.store import identity
+from ghapp.deaths.texts import NAME, post_mortem_report
 from ghapp.errors import NotFoundError
 from ghapp.installations.installation import Installation
 from ghapp.log import logger
-from ghapp.report.post_mortem import NAME, post_mortem_report
 from ghapp.store.job_outcomes import load_job_outcomes
 from jobs.checks.publisher import CheckRunOutcome, open_checks, publish
 from jobs.context import JobContext

@@ -31,6 +31,7 @@ from ghapp.deaths.rerun import (
     why_not,
 )
 from ghapp.deaths.store import identity
+from ghapp.deaths.texts import NAME, RERUN
 from ghapp.errors import GitHubError, NotFoundError, PermissionMissingError
 from ghapp.github.checks import external_id
 from ghapp.github.deliveries import Delivery
@@ -41,7 +42,6 @@ from ghapp.installations.pool_matching import rule_named
 from ghapp.log import logger
 from ghapp.queue.jobs import JobName
 from ghapp.remediation.fuse import Position, fuse_of
-from ghapp.report.post_mortem import NAME, RERUN
 from ghapp.store.audit import AuditEntry, Channel
 from ghapp.store.presses import rerun_topic
 from jobs.context import JobContext, configured, open_context

@@ -18,9 +18,9 @@ from functools import partial
 
 from ghapp.incidents.fold import IncidentsById, observed, places_of, with_losses
 from ghapp.incidents.incident import LossEnd, RunnerLoss, is_unrecorded
+from ghapp.incidents.texts import losses_in
 from ghapp.installations.installation import Installation
 from ghapp.remediation.fuse import Fuse, FuseCounts, Position
-from ghapp.report.incidents import losses_in
 from ghapp.report.org_view import OrgView
 from ghapp.runners.evidence import Evidence
 from jobs.context import JobContext

@@ -12,7 +12,7 @@ from ghapp.installations.installation import Installation
 from ghapp.queue.jobs import enqueue_versions
 from ghapp.runners.evidence import Evidence
 from ghapp.runners.outdated import WITHOUT_JOB_SECONDS, version_ended
-from ghapp.versions.lifetime import is_doubtful
+from ghapp.versions.lifetime import ASK_SECONDS, is_doubtful
 from jobs.context import JobContext
 
 
@@ -29,7 +29,8 @@ async def record_refusal(context: JobContext, installation: Installation, death:
     version = None if evidence is None else evidence.version
     if version is None:
         return
-    known = (await context.runner_versions.all(installation.id)).get(version)
-    if known is not None and is_doubtful(known, context.clock()):
-        await context.runner_versions.put(installation.id, {version: known._replace(asked_at=None)})
+    known, now = (await context.runner_versions.all(installation.id)).get(version), context.clock()
+    if known is not None and is_doubtful(known, now):
+        due = known._replace(asked_at=min(known.asked_at or now, now - ASK_SECONDS))
+        await context.runner_versions.put(installation.id, {version: due})
         enqueue_versions(context.queue_redis, installation.id)

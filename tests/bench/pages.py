@@ -11,7 +11,7 @@ from ghapp.deaths.cause import Cause
 from ghapp.deaths.death import DeadJob, Death
 from ghapp.incidents.history import HOUR_SECONDS, STEP_SECONDS, WHOLE_ORG, HistorySample, step_of
 from ghapp.store.stores import open_stores
-from ghapp.web.page_key import key_cookie
+from ghapp.web.pages.page_key import key_cookie
 from ghapp.workflow_jobs.job import Job
 from tests.bench.figure import Figure, middle
 from tests.bench.places import PAGE_KEY, POOL, web

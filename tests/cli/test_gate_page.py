@@ -16,9 +16,9 @@ import pytest
 import yaml
 
 from ghapp.cli import main
+from ghapp.gate.api import DeployBody
 from ghapp.gate.judgement import STOP
 from ghapp.settings import PoolSettings, Settings
-from ghapp.web.api.gate import DeployBody
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "gate.md").read_text()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from ghapp.cli.gate_wait import POLL_SECONDS, GateTimeouts, watch
 from ghapp.errors import StoreUnavailableError
 from ghapp.gate.active_shard import Role
+from ghapp.gate.commands import POLL_SECONDS, GateTimeouts, watch
 from ghapp.gate.judgement import Gate
 from ghapp.gate.shard_checks import Check
 

@@ -6,10 +6,10 @@ import socket
 
 import pytest
 
-from ghapp.doctor import active_shard
-from ghapp.doctor.active_shard import of_answers
 from ghapp.doctor.finding import FindingStatus
+from ghapp.gate import doctor as active_shard
 from ghapp.gate.active_shard import ActiveShardAnswer
+from ghapp.gate.doctor import of_answers
 from ghapp.gate.store import Shards
 from ghapp.installations.installation import Installation
 from ghapp.installations.store import Installations

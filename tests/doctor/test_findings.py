@@ -8,12 +8,19 @@ import pytest
 
 from ghapp.deaths.rerun import RerunRules
 from ghapp.decoding import Kind
+from ghapp.deliveries.doctor import of_arrivals, of_gaps, of_hook, of_inbox
 from ghapp.doctor.configuration import of_configuration
 from ghapp.doctor.controllers import of_url
-from ghapp.doctor.deliveries import of_arrivals, of_gaps, of_hook, of_inbox
 from ghapp.doctor.finding import FindingCounts, FindingStatus, ok, warning, wrong
 from ghapp.doctor.github import of_app, of_clock, of_rejection, settings_page
-from ghapp.doctor.installations import (
+from ghapp.doctor.left_out import LASTS_SECONDS, of_left_out
+from ghapp.doctor.redis import MOST_NAMED, of_records, of_redis, of_writing
+from ghapp.doctor.roles import STARTING_SECONDS, of_clocks, of_roles
+from ghapp.doctor.runner import GROUPS
+from ghapp.doctor.tokens import SOON_SECONDS, of_tokens
+from ghapp.errors import Refusal, StoreRefusedError
+from ghapp.github.app import AppRegistration, Delivered, HookConfig
+from ghapp.installations.doctor import (
     of_budget,
     of_installation,
     of_remediation,
@@ -24,15 +31,8 @@ from ghapp.doctor.installations import (
     of_sweeps,
     of_unknown_orgs,
 )
-from ghapp.doctor.left_out import LASTS_SECONDS, of_left_out
-from ghapp.doctor.reaper import of_tick
-from ghapp.doctor.redis import MOST_NAMED, of_records, of_redis, of_writing
-from ghapp.doctor.roles import STARTING_SECONDS, of_clocks, of_roles
-from ghapp.doctor.runner import GROUPS
-from ghapp.doctor.tokens import SOON_SECONDS, of_tokens
-from ghapp.errors import Refusal, StoreRefusedError
-from ghapp.github.app import AppRegistration, Delivered, HookConfig
 from ghapp.installations.installation import NEEDED, Installation
+from ghapp.leaks.doctor import of_tick
 from ghapp.leaks.store import Tick
 from ghapp.remediation.fuse import Fuse, FuseReason, Position
 from ghapp.remediation.store import Pause

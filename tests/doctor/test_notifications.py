@@ -1,7 +1,7 @@
 """Doctor's check of the receivers of notifications."""
 
 from ghapp.doctor.finding import FindingStatus
-from ghapp.doctor.notifications import check
+from ghapp.notifications.doctor import check
 from ghapp.notifications.store import Notifications, PendingNotification
 from ghapp.notifier import digest
 from ghapp.settings import Settings

@@ -8,9 +8,9 @@ import pytest
 
 from ghapp.doctor import cluster
 from ghapp.doctor.finding import FindingStatus
-from ghapp.doctor.reaper import check, of_tick, of_unfinished
 from ghapp.installations.installation import Installation
 from ghapp.installations.store import Installations
+from ghapp.leaks.doctor import check, of_tick, of_unfinished
 from ghapp.leaks.orphan import Orphan
 from ghapp.leaks.store import Leaks, Tick
 from ghapp.report.documents import timestamp

@@ -37,12 +37,14 @@ from ghapp.github.repositories import (
     read_repository,
 )
 from ghapp.github.runner_groups import read_group_runners, read_runner_groups
+from ghapp.github.runner_versions import read_end_dates
 from ghapp.github.transport import GitHubTransport
 from ghapp.github.wire import JobEnd
 from ghapp.installations.installation import Installation
 from ghapp.installations.scope import ListedRepository, Scope
 from ghapp.report import RESUME, SWEEP, Conclusion, Report
 from ghapp.store.token_cache import SharedToken
+from ghapp.versions.lifetime import DatesAnswer
 from ghapp.workflow_jobs.runner_groups import RunnerGroup
 from tests.support.keys import private_key
 
@@ -260,6 +262,18 @@ async def test_runner_groups_with_the_repositories_of_those_that_select_some(acm
 async def test_groups_of_the_enterprise_are_read_for_those_who_ask(person):
     found = await read_runner_groups(person, "acme", {1}, with_inherited=True)
     assert [each.id for each in found if each.inherited] == [2]
+
+
+@pytest.mark.vcr("runner_versions.yaml")
+async def test_until_when_versions_of_the_runner_get_jobs(acme):
+    at = datetime(2026, 11, 21, 12, tzinfo=UTC).timestamp()
+    end = datetime(2026, 9, 24, 15, 30, 55, tzinfo=UTC).timestamp()
+    found = [await read_end_dates(acme, "/orgs/acme", version) for version in ("2.335.1", "2.337.0", "9.9.9")]
+    assert found == [
+        DatesAnswer(end, jobs_end_reported=True, answered_at=at),
+        DatesAnswer(None, jobs_end_reported=True, answered_at=at),
+        None,
+    ]
 
 
 @pytest.mark.vcr("runner.yaml")

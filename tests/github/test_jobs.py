@@ -7,12 +7,12 @@ import pytest
 
 from ghapp.deaths.github_words import JobAnnotation
 from ghapp.deaths.post_mortem import JobFacts
+from ghapp.deaths.texts import NAME
 from ghapp.errors import GitHubUnavailableError, NotFoundError
 from ghapp.github.checks import Checks, external_id
 from ghapp.github.jobs import Jobs
 from ghapp.github.response import GitHubResponse
 from ghapp.report import Conclusion, Report
-from ghapp.report.post_mortem import NAME
 from ghapp.workflow_jobs.job import Job
 from tests.github.one_answer import OneAnswer
 

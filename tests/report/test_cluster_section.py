@@ -13,8 +13,8 @@ from ghapp.deaths.patterns import death_summary
 from ghapp.leaks.reaper_status import ReaperStatus
 from ghapp.pods.degraded_sources import DegradedSource
 from ghapp.pods.phantom_kinds import ADVICE, Phantom, PhantomKind, PhantomReason
+from ghapp.pods.texts import LEAKS_HEADING, rough
 from ghapp.report import LONGEST, Conclusion, report_on
-from ghapp.report.cluster_section import LEAKS_HEADING, rough
 from ghapp.report.documents import timestamp
 from ghapp.report.markdown import code
 from ghapp.runners.deletion_progress import Deletion

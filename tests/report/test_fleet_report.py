@@ -23,10 +23,10 @@ from ghapp.report import (
     resumes_until,
 )
 from ghapp.report.documents import timestamp
-from ghapp.report.runners_section import NOTES
 from ghapp.runners.deletion_progress import Deletion
 from ghapp.runners.next_attempt import NextAttempt
 from ghapp.runners.remains import Remains, RemainsKind
+from ghapp.runners.texts import NOTES
 from ghapp.runners.verdict import HANG_SECONDS, Limits, Reason
 from ghapp.workflow_jobs.demand import PoolDemand, UnservedJob
 from ghapp.workflow_jobs.job import Job

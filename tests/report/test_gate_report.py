@@ -9,8 +9,8 @@ from ghapp.gate.gate_checks import GIVE_UP_SECONDS, GateCheck, GateCheckStage
 from ghapp.gate.judgement import ActiveShardSources, Gate
 from ghapp.gate.next_steps import NextStep
 from ghapp.gate.shard_checks import Check
+from ghapp.gate.texts import gate_report, name_of, summary_digest, superseded_report
 from ghapp.report import LONGEST, Conclusion
-from ghapp.report.gate_report import gate_report, name_of, summary_digest, superseded_report
 from tests.rules.builders import present
 from tests.rules.gate.builders import at_work, deploy, gate, on, pink
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from ghapp.notifications.conditions import Topic
+from ghapp.notifications.texts import page_of_topic
 from ghapp.report.links import PageLinks
-from ghapp.report.notification import page_of_topic
 
 KNOWN = PageLinks("https://ghapp.example.com/", "acme")
 

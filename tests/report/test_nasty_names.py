@@ -11,25 +11,25 @@ from ghapp.deaths.cluster_summary import StaleNamespace
 from ghapp.deaths.job_story import JobOutcome, job_story
 from ghapp.deaths.patterns import DeathPattern, PatternKind, death_summary
 from ghapp.deaths.rerun import Rerun, RerunState
+from ghapp.deaths.texts import post_mortem_report
 from ghapp.gate.active_shard import Role
 from ghapp.gate.gate_checks import GateCheck, GateCheckStage
 from ghapp.gate.judgement import Gate
 from ghapp.gate.next_steps import NextStep
 from ghapp.gate.shard_checks import Check
+from ghapp.gate.texts import gate_report, superseded_report
 from ghapp.installations.pool_matching import pool_of
 from ghapp.leaks.reaper_status import ReaperStatus
 from ghapp.leaks.tick import Guard
 from ghapp.notifications.conditions import Change, Topic
+from ghapp.notifications.texts import message
 from ghapp.pods.degraded_sources import DegradedSource
 from ghapp.report import report_on
-from ghapp.report.gate_report import gate_report, superseded_report
 from ghapp.report.markdown import code
-from ghapp.report.notification import message
-from ghapp.report.post_mortem import post_mortem_report
-from ghapp.report.queue_report import queue_report
 from ghapp.workflow_jobs.demand import PoolDemand, UnservedJob
 from ghapp.workflow_jobs.queue_check import FollowedJob, QueueCheck
 from ghapp.workflow_jobs.reason import QueueReason
+from ghapp.workflow_jobs.texts import queue_report
 from tests.report.fleets import fleet_of
 from tests.rules.builders import NOW, proving, survey
 from tests.rules.workflow_jobs.builders import busy, missing, queue

@@ -3,9 +3,9 @@
 import pytest
 
 from ghapp.notifications.conditions import Change, Topic
+from ghapp.notifications.texts import Message, headline_of, lasted, message
 from ghapp.report.headline import Headline, HeadlineKind
 from ghapp.report.headline import Severity as HeadlineSeverity
-from ghapp.report.notification import Message, headline_of, lasted, message
 
 AT = 1_790_000_000.0
 TRIPPED = Change(Topic.FUSE, "linux", "proving", "", AT, AT, 40, "MassLoss")

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ghapp.incidents.history import sample
+from ghapp.incidents.texts import losses_in
 from ghapp.pods.blockers import Blocker
 from ghapp.remediation.fuse import WHOLE_INSTALLATION as WHOLE
 from ghapp.remediation.fuse import FuseReason, Position
@@ -16,12 +17,11 @@ from ghapp.report.documents import is_past
 from ghapp.report.fleet import by_pool
 from ghapp.report.fleet_report import report_on
 from ghapp.report.headline import HeadlineKind, Severity, headlines
-from ghapp.report.incidents import losses_in
 from ghapp.runners.deletion_progress import Deletion
 from ghapp.runners.evidence import FailedCalls
+from ghapp.runners.pages import RunnerQuery, lines, runners_page
 from ghapp.runners.verdict import State
 from ghapp.web.pages.views.overview import overview
-from ghapp.web.pages.views.runners import RunnerQuery, lines, runners_page
 from jobs.notifications import lost_by_pool
 from tests.report.fleets import fleet_of
 from tests.rules.builders import NOW, online, present, proving, survey, suspect

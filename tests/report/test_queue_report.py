@@ -7,10 +7,10 @@ import random
 import pytest
 
 from ghapp.report.check_run import LONGEST, Conclusion
-from ghapp.report.queue_report import _PARTS, _TITLES, queue_report, reasons_digest
 from ghapp.workflow_jobs.job_queue import JobQueue, QueueInputs
 from ghapp.workflow_jobs.queue_check import FollowedJob, QueueCheck, is_to_be_posted
 from ghapp.workflow_jobs.reason import QueueReason
+from ghapp.workflow_jobs.texts import _PARTS, _TITLES, queue_report, reasons_digest
 from tests.rules.builders import NOW
 from tests.rules.workflow_jobs.builders import busy, job, missing, offline, queue, runner
 from tests.rules.workflow_jobs.test_reason import PAUSED

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ghapp.installations.pool_matching import runner_pool
-from ghapp.report.suggested_config import MOST_POOLS, suggested_config
+from ghapp.installations.texts import MOST_POOLS, suggested_config
 from ghapp.settings import Settings
 from tests.rules.builders import online
 

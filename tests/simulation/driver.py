@@ -219,7 +219,7 @@ class Driver(Acting):
         results = listed | asked
         folds = {each: absence.confirmed(suspects[each], *result) for each, result in results.items()}
         revised = self.store.revise(folds | absence.folds_of_control(control, absent, listed_at))
-        self.audit.controlled(control, absent, listed_at)
+        self.audit.controlled(control, {*absent, *listed}, listed_at)
         self.engine.trace("confirmed", absent=[each for each, result in asked.items() if result.registration is None])
         return revised
 

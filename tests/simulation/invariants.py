@@ -421,6 +421,8 @@ class Audit(Liveness):
     def controlled(self, control: RunnerList, absent: Collection[int], at: float) -> None:
         """The control list of a confirmation was folded; these runners were recorded as absent."""
         self._controlled |= {each: at for each in absent if each in control.runners and not self.is_skewed}
+        for each in {*absent} & {*control.runners}:
+            self._keep_shown(each, self._paged[each])
 
     def forgot(self) -> None:
         """Redis was killed, and has forgotten its last second."""

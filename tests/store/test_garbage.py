@@ -36,6 +36,7 @@ NO_RECORDS = {
     keys.SIGN_INS: "the key of a sign-in: garbage is none's",
     keys.event_ids(ORG, REPLACE): "the id of an event: garbage is none's",
     keys.outbox_news(ORG, samples.POOL): "the id of an event: garbage is none's",
+    keys.COUNTERS: "a counter restarts, is counted and logged",
     keys.places(ORG): "only its fields are read",
     keys.credential(ORG): "never set aside: opened, it may be a token; another one is minted",
     keys.session(digest_of(samples.TEXT)): "never set aside: opened, it has a token; the person signs in again",

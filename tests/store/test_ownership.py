@@ -64,12 +64,12 @@ def test_stores_are_constructed_only_by_stores():
 def test_only_roles_and_commands_open_the_stores():
     assert callers({"stores_over", "open_stores"}) == {
         "ghapp/cli/context.py",
-        "ghapp/doctor/active_shard.py",
+        "ghapp/gate/doctor.py",
         "ghapp/doctor/github.py",
-        "ghapp/doctor/installations.py",
-        "ghapp/doctor/notifications.py",
+        "ghapp/installations/doctor.py",
+        "ghapp/notifications/doctor.py",
         "ghapp/doctor/pod_locations.py",
-        "ghapp/doctor/reaper.py",
+        "ghapp/leaks/doctor.py",
         "ghapp/doctor/redis.py",
         "ghapp/doctor/roles.py",
         "ghapp/doctor/watch.py",

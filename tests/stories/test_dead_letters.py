@@ -8,8 +8,8 @@ from functools import partial
 
 import pytest
 
+from ghapp.deliveries.doctor import of_inbox
 from ghapp.deliveries.store import MOST_TRIES
-from ghapp.doctor.deliveries import of_inbox
 from jobs.deliveries import inbox
 from jobs.deliveries.inbox import drain_inbox
 from tests.stories.test_deliveries import deliver

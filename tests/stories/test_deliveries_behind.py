@@ -9,8 +9,8 @@ from unittest import mock
 import msgspec
 import pytest
 
-from ghapp.doctor import installations
 from ghapp.github.deliveries import encode, parse
+from ghapp.installations import doctor as installations
 from ghapp.runners.delivery_lag import GapCause, completeness, was_confirmed_without_deliveries
 from ghapp.runners.verdict import Reason, State, judge
 from ghapp.sandbox.config import Pace

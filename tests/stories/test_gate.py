@@ -9,8 +9,8 @@ import pytest
 
 from ghapp.cli.api_client import ApiClient
 from ghapp.cli.api_connection import ActiveShards
-from ghapp.cli.gate_wait import GateTimeouts, watch
 from ghapp.gate.active_shard import Role
+from ghapp.gate.commands import GateTimeouts, watch
 from ghapp.gate.deploy_results import DeployReport, reported
 from ghapp.gate.judgement import GateRequest
 from ghapp.gate.store import Shards

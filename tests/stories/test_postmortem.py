@@ -9,7 +9,7 @@ from rq.serializers import JSONSerializer
 from ghapp.deaths.cause import Cause
 from ghapp.deaths.post_mortem import DELIVERED_SECONDS, EARLY_LOOK_SECONDS, LOOKS_AFTER_SECONDS
 from ghapp.deaths.store import identity
-from ghapp.report.post_mortem import NOT_THE_CAUSE
+from ghapp.deaths.texts import NOT_THE_CAUSE
 from jobs.checks.publisher import CheckRunOutcome
 from jobs.deaths.post_mortem import look_into
 from jobs.runners.sweep import sweep_installation

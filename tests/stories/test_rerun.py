@@ -17,9 +17,9 @@ from rq.serializers import JSONSerializer
 from ghapp.deaths.death import DeadJob
 from ghapp.deaths.rerun import AUTO, TRIES_AFTER_SECONDS, Rerun, RerunNote, RerunRefusal, RerunState
 from ghapp.deaths.store import identity
+from ghapp.deaths.texts import RERUN
 from ghapp.errors import GitHubUnavailableError
 from ghapp.remediation.fuse import Fuse, Position
-from ghapp.report.post_mortem import RERUN
 from ghapp.sandbox.config import LEAST_PRIVILEGE
 from ghapp.store import keys
 from jobs.deaths.job_deaths import examine_job_of

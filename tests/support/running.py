@@ -14,7 +14,7 @@ import httpx
 
 from ghapp.sandbox.config import OrgConfig, PoolConfig, SandboxConfig
 from ghapp.sandbox.server import SandboxServer
-from ghapp.web.page_key import key_cookie
+from ghapp.web.pages.page_key import key_cookie
 from tests.stories.test_up import wait_for
 
 

@@ -9,25 +9,21 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from ghapp.deaths import api as deaths
+from ghapp.deliveries import api as webhook
+from ghapp.gate import api as gate
+from ghapp.incidents import api as history
+from ghapp.notifications import api as events
+from ghapp.pods import api as claims
+from ghapp.remediation import api as remediation
+from ghapp.runners import api as health
 from ghapp.versions import api as versions
-from ghapp.web.api import (
-    claims,
-    deaths,
-    doctor,
-    events,
-    gate,
-    health,
-    history,
-    jobs,
-    overview,
-    remediation,
-    status,
-    webhook,
-)
+from ghapp.web.api import doctor, overview, status
 from ghapp.web.openapi.schemas import components
 from ghapp.web.operation import Schema
 from ghapp.web.pages import layout
 from ghapp.web.pages.docs import page
+from ghapp.workflow_jobs import api as jobs
 
 OPERATIONS = (
     *health.OPERATIONS,

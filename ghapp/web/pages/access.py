@@ -32,7 +32,7 @@ from ghapp.store.sessions import OrgAccess, Session, Sessions
 from ghapp.store.stores import Stores
 from ghapp.web.cookies import cookie_of
 from ghapp.web.operation import Clock
-from ghapp.web.page_key import PageKey
+from ghapp.web.pages.page_key import PageKey
 from ghapp.web.reachable import address_of, is_own_origin
 
 log = logger(__name__)

@@ -19,13 +19,14 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from ghapp.deaths.death import DeadJob, Death
+from ghapp.deaths.pages import refusal_here
 from ghapp.deaths.rerun import WHY_NOT
 from ghapp.deaths.store import identity
+from ghapp.deaths.texts import RERUN
 from ghapp.installations.pool_matching import LONGEST_POOL
 from ghapp.log import logger
 from ghapp.queue.jobs import Enqueue, JobName
 from ghapp.remediation.store import WHOLE_ORG, Pause
-from ghapp.report.post_mortem import RERUN
 from ghapp.store.audit import AuditEntry, ChangeOutcome, Channel
 from ghapp.store.presses import QUEUED, SWEEP_TOPIC, check_topic, rerun_topic
 from ghapp.web.pages import layout
@@ -33,7 +34,6 @@ from ghapp.web.pages.access import Visitor
 from ghapp.web.pages.fleet_pages import OrgVisit, PageHost
 from ghapp.web.pages.job_pages import death_path, shown_death
 from ghapp.web.pages.shell import banner
-from ghapp.web.pages.views.death import refusal_here
 from ghapp.web.parameters import MOST_DIGITS
 from ghapp.web.rate_limit import RateLimit
 from ghapp.web.reachable import address_of

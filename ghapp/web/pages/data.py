@@ -11,22 +11,26 @@ from cachetools import LRUCache
 
 from ghapp.deaths.death import Death
 from ghapp.deaths.job_story import NOTHING_KNOWN, JobOutcome
+from ghapp.deaths.pages import DeathLine, RerunKnown, death_line, with_latest
 from ghapp.deaths.rerun import RerunRules
 from ghapp.deaths.store import identity
 from ghapp.deliveries.store import DeadLetter
 from ghapp.incidents.fold import IncidentsById, observed, outdated
 from ghapp.incidents.history import HOUR_SECONDS, HistoryStep, step_of
 from ghapp.incidents.incident import is_unrecorded
+from ghapp.incidents.pages import open_incidents
+from ghapp.incidents.texts import losses_in
 from ghapp.installations.installation import Installation
 from ghapp.installations.pacing import Allowance
 from ghapp.installations.pool_matching import OTHER_POOL, rule_named
 from ghapp.leaks.reaper_status import DAY_SECONDS
+from ghapp.pods.pages import ClusterView, PhantomLine, cluster_view, phantoms_named
 from ghapp.queue.jobs import Load
 from ghapp.remediation.store import WHOLE_ORG, Pause, PauseOutcome, Resumption
 from ghapp.report.fleet import FleetView
-from ghapp.report.incidents import losses_in
 from ghapp.report.org_view import OrgView
 from ghapp.runners.evidence import Evidence
+from ghapp.runners.pages import RunnerLine, lines
 from ghapp.settings import Settings
 from ghapp.store import keys
 from ghapp.store.audit import AuditEntry, ChangeOutcome, Trail
@@ -38,17 +42,12 @@ from ghapp.web.fleet_view import MOST_ORGS, FleetReader, OrgState
 from ghapp.web.gates import LoadedGates, PoolGates, load_gates
 from ghapp.web.operation import Clock
 from ghapp.web.pages.views.charts import ChartView, Sparkline
-from ghapp.web.pages.views.cluster import ClusterView, PhantomLine, cluster_view, phantoms_named
-from ghapp.web.pages.views.death import RerunKnown
-from ghapp.web.pages.views.deaths import DeathLine, death_line, with_latest
 from ghapp.web.pages.views.history import SPARK_STEPS, ChartSpan, pool_sparkline, wait_chart
-from ghapp.web.pages.views.incidents import open_incidents
-from ghapp.web.pages.views.jobs import JobSurvey, job_board, searches_of
 from ghapp.web.pages.views.overview import OverviewPage, overview
-from ghapp.web.pages.views.runners import RunnerLine, lines
 from ghapp.web.prepared import Prepared
 from ghapp.workflow_jobs.job import EVERY_JOB, Job, PullReference
 from ghapp.workflow_jobs.job_queue import JobQueue
+from ghapp.workflow_jobs.pages import JobSurvey, job_board, searches_of
 
 MOST_DEATHS = 2_000
 """Deaths of the last 30 days that the pages know, the latest; clean exits are not among them."""

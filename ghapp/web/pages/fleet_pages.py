@@ -11,8 +11,10 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from ghapp.errors import GitHubError, StoreUnavailableError
+from ghapp.incidents.pages import last_incident
 from ghapp.installations.installation import Installation
 from ghapp.report.documents import timestamp
+from ghapp.runners.pages import read_query, runner_page, runners_page
 from ghapp.settings import Settings
 from ghapp.store.audit import MOST as MOST_ENTRIES
 from ghapp.store.audit import Trail
@@ -20,17 +22,14 @@ from ghapp.store.presses import Press
 from ghapp.web.examination import Examination
 from ghapp.web.fleet_view import OrgState
 from ghapp.web.operation import Clock
-from ghapp.web.page_key import PARAMETER
 from ghapp.web.pages import layout
 from ghapp.web.pages.access import OrgRights, PageAccess, Visitor
 from ghapp.web.pages.data import PageData
+from ghapp.web.pages.page_key import PARAMETER
 from ghapp.web.pages.shell import NOTICES, PageShell, banner, navigation
 from ghapp.web.pages.views.findings import findings_view
 from ghapp.web.pages.views.github_status import github_page
 from ghapp.web.pages.views.history import history_page, pool_asked, span_asked
-from ghapp.web.pages.views.incidents import last_incident
-from ghapp.web.pages.views.runner import runner_page
-from ghapp.web.pages.views.runners import read_query, runners_page
 from ghapp.web.pages.views.system import audit_lines, system_page
 from ghapp.web.parameters import MOST_DIGITS
 

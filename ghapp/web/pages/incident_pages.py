@@ -7,10 +7,9 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from ghapp.incidents.fold import current
+from ghapp.incidents.pages import incident_page, incidents_page
 from ghapp.web.pages import layout
 from ghapp.web.pages.fleet_pages import PageHost, base_of
-from ghapp.web.pages.views.incident import incident_page
-from ghapp.web.pages.views.incidents import incidents_page
 
 MOST_DIGITS = 4
 

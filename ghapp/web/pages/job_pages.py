@@ -9,17 +9,17 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from ghapp.deaths import pages as death_views
 from ghapp.deaths.death import Death
+from ghapp.deaths.pages import death_page
 from ghapp.deaths.store import identity
+from ghapp.runners.pages import evidence_of
 from ghapp.web.pages.data import MOST_DEATHS
 from ghapp.web.pages.fleet_pages import OrgVisit, PageHost, base_of, is_live_part
-from ghapp.web.pages.views import deaths as death_views
-from ghapp.web.pages.views import jobs as job_views
-from ghapp.web.pages.views.death import death_page
 from ghapp.web.pages.views.history import span_named
-from ghapp.web.pages.views.job import job_page
-from ghapp.web.pages.views.runner import evidence_of
 from ghapp.web.parameters import MOST_DIGITS
+from ghapp.workflow_jobs import pages as job_views
+from ghapp.workflow_jobs.pages import job_page
 
 LONGEST_ID = 600
 """Characters of a death's identity in an address."""

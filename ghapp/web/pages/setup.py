@@ -22,18 +22,18 @@ from starlette.routing import Route
 from ghapp.credentials import AppCredentials, keep
 from ghapp.errors import CodeRefusedError, ConfigurationError, GitHubError, StoreUnavailableError
 from ghapp.github.manifest import app_yml, convert, manifest
+from ghapp.installations.texts import suggested_config
 from ghapp.log import logger
 from ghapp.queue.jobs import Enqueue, JobName
-from ghapp.report.suggested_config import suggested_config
 from ghapp.settings import Settings
 from ghapp.store import keys
 from ghapp.store.audit import AuditEntry, Channel, Trail
 from ghapp.store.stores import Stores
 from ghapp.store.views import load_current_runners
 from ghapp.web.operation import Clock
-from ghapp.web.page_key import PARAMETER, PageKey
 from ghapp.web.pages import layout
 from ghapp.web.pages.access import KEY_HOLDER, is_of_our_page
+from ghapp.web.pages.page_key import PARAMETER, PageKey
 from ghapp.web.reachable import address_of, can_deliver
 from ghapp.web.request_body import read_form
 

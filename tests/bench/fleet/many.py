@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import httpx
 
 from ghapp.incidents.history import STEP_SECONDS
-from ghapp.web.page_key import key_cookie
+from ghapp.web.pages.page_key import key_cookie
 from tests.bench.figure import Figure, middle
 from tests.bench.fleet.github import Config
 from tests.bench.fleet.place import Place, place, serving

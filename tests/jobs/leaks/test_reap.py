@@ -10,10 +10,10 @@ from structlog.testing import capture_logs
 from ghapp.cluster.access import NEAR_RUNNERS
 from ghapp.cluster.api import Cluster
 from ghapp.deaths.store import Deaths
-from ghapp.doctor.reaper import of_tick
 from ghapp.errors import ClusterForbiddenError
 from ghapp.installations.installation import Installation
 from ghapp.leaks import store
+from ghapp.leaks.doctor import of_tick
 from ghapp.leaks.reaper_status import ReaperStatus
 from ghapp.leaks.store import Leaks
 from ghapp.notifications.event_store import Events

@@ -20,9 +20,9 @@ from ghapp.deaths.cause import (
 from ghapp.deaths.classify import DISRUPTIONS, OUTSIDE, POD_REASONS, UNSEEN, classify, signal_of
 from ghapp.deaths.death import DeadJob, Death, blames_the_platform, died, vanished, with_context, with_more_lines
 from ghapp.deaths.runner_log import RunnerError, RunnerLog, read_runner_log
+from ghapp.deaths.texts import sentences
 from ghapp.pods.pod import Container, Ended, Pod
 from ghapp.report.documents import death_document
-from ghapp.report.post_mortem import sentences
 from tests.rules.builders import LONG_AGO, NOW
 
 FINISHED_AT = NOW - 5.0

@@ -15,7 +15,7 @@ from ghapp.deaths.patterns import (
     death_patterns,
     death_summary,
 )
-from ghapp.report.cluster_section import pattern_text
+from ghapp.pods.texts import pattern_text
 
 NOW = 1_000_000.0
 NODE, POOL, IMAGE = PatternKind

@@ -22,8 +22,8 @@ from ghapp.deaths.post_mortem import (
     next_look_after,
     wants_lines,
 )
+from ghapp.deaths.texts import RERUN, needs_a_person, post_mortem_report
 from ghapp.report import LONGEST, Conclusion
-from ghapp.report.post_mortem import RERUN, needs_a_person, post_mortem_report
 from tests.rules.builders import MICROSECOND, NOW, lost
 
 LOST, STOPPED = JobWords(lost=True), JobWords(shutdown=True)

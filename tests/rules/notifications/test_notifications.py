@@ -28,7 +28,8 @@ from ghapp.notifications.conditions import (
     version_conditions,
 )
 from ghapp.remediation.fuse import Fuse, FuseReason, Position
-from ghapp.versions.lifetime import DAY, EndDates, PoolVersion, VersionLimits, judge_versions
+from ghapp.versions.counts import PoolVersion
+from ghapp.versions.lifetime import DAY, EndDates, VersionLimits, judge_versions
 from ghapp.workflow_jobs.job import Job
 from ghapp.workflow_jobs.runner_groups import RunnerGroup, RunnerGroups
 from tests.rules.builders import MICROSECOND, NOW, survey

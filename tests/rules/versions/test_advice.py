@@ -14,7 +14,8 @@ from ghapp.versions.advice import (
     version_steps,
     version_text,
 )
-from ghapp.versions.lifetime import DAY, PoolVersion, VersionState, VersionStatus
+from ghapp.versions.counts import PoolVersion
+from ghapp.versions.lifetime import DAY, VersionState, VersionStatus
 
 END = 1_793_865_895.0  # 2026-11-05
 CURRENT, ENDING, ENDED, UNKNOWN = VersionState

@@ -8,22 +8,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ghapp.versions.counts import LONGEST_VERSION, MOST_VERSIONS, PoolVersion, count_versions
 from ghapp.versions.lifetime import (
     ASK_SECONDS,
     DAY,
-    LONGEST_VERSION,
+    KEPT_SECONDS,
     MOST_CALLS_A_DAY,
-    MOST_VERSIONS,
     NOTICE_SECONDS,
     RETRY_SECONDS,
     WARNING_SECONDS,
     DatesAnswer,
     EndDates,
-    PoolVersion,
     Urgency,
     VersionLimits,
     VersionState,
-    count_versions,
     ended_versions,
     is_doubtful,
     is_older,
@@ -112,6 +110,9 @@ def test_versions_compare_as_numbers(first, second, older):
         (dates(None, NOW - DAY, known=False), ENDING),
         (dates(None, NOW + 60 * DAY, known=False), UNKNOWN),
         (dates(NOW - DAY, NOW + 60 * DAY), ENDED),
+        (dates(NOW - DAY, asked_at=NOW - KEPT_SECONDS), ENDED),
+        (dates(NOW - DAY, asked_at=NOW - KEPT_SECONDS - 1), UNKNOWN),
+        (dates(NOW - DAY, asked_at=None), UNKNOWN),
     ],
 )
 def test_the_state_follows_from_github_s_dates(end_dates, state):

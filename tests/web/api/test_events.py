@@ -10,13 +10,13 @@ import msgspec
 import pytest
 
 from ghapp.installations.store import Installations
+from ghapp.notifications import api as module
 from ghapp.notifications.event_store import START, Events
 from ghapp.remediation.steps import REPLACE
 from ghapp.runners.store import Runners
 from ghapp.settings import PoolSettings, Settings
 from ghapp.store import keys
 from ghapp.store.tokens import Tokens
-from ghapp.web.api import events as module
 from ghapp.web.app import Server, build
 from tests.support.keys import private_key
 from tests.support.ports import free_port

@@ -11,6 +11,7 @@ from ghapp.deaths.cause import Cause
 from ghapp.deaths.death import Death
 from ghapp.deaths.store import Deaths
 from ghapp.gate.active_shard import ActiveShardAnswer, Role
+from ghapp.gate.api import MOST_DEATHS
 from ghapp.gate.store import Shards
 from ghapp.pods.pod import Container, Pod
 from ghapp.pods.store import Pods
@@ -21,7 +22,6 @@ from ghapp.runners.store import Runners
 from ghapp.settings import Settings
 from ghapp.store.audit import AuditLog, Trail
 from ghapp.store.tokens import Tokens
-from ghapp.web.api.gate import MOST_DEATHS
 from ghapp.web.app import build
 from ghapp.web.openapi.description import description
 from tests.support.keys import private_key

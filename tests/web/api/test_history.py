@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from ghapp.incidents.documents import MOST_STEPS, HistorySpan, span_of
 from ghapp.incidents.history import WHOLE_ORG, HistorySample, step_of
 from ghapp.incidents.store import HistoryStore
-from ghapp.report.history import MOST_STEPS, HistorySpan, span_of
 from tests.web.conftest import INSTALLATION, NOW
 
 PATH = "/v1/orgs/acme/history"

@@ -16,13 +16,13 @@ from ghapp.queue.jobs import JobName
 from ghapp.remediation.fuse import Fuse, Position
 from ghapp.remediation.steps import LOOK_LASTS_SECONDS, TERMINATION_SECONDS
 from ghapp.remediation.store import Fuses, Pause
+from ghapp.runners import api as health
 from ghapp.runners import observations
 from ghapp.runners.absence import survey_after_failure
 from ghapp.runners.evidence import Survey
 from ghapp.runners.store import Runners
 from ghapp.runners.verdict import Reason
 from ghapp.store.budget import SharedRateLimits
-from ghapp.web.api import health
 from tests.web.conftest import INSTALLATION, NOW, healthy
 
 LOST, NAME, POOL = 3, "c", "linux-4vcpu"

@@ -9,7 +9,8 @@ from ghapp.runners.observations import registration_seen
 from ghapp.runners.store import Runners
 from ghapp.settings import PoolSettings
 from ghapp.versions.api import MOST_METRIC_VERSIONS, version_samples
-from ghapp.versions.lifetime import DAY, EndDates, PoolVersion, VersionLimits, judge_versions
+from ghapp.versions.counts import PoolVersion
+from ghapp.versions.lifetime import DAY, EndDates, VersionLimits, judge_versions
 from ghapp.versions.store import RunnerVersions
 from tests.web.conftest import INSTALLATION, NOW, runner
 

@@ -12,12 +12,12 @@ import httpx
 import pytest
 
 from ghapp.credentials import AppCredentials
+from ghapp.deliveries import api as webhook
 from ghapp.deliveries import store as inbox
+from ghapp.deliveries.api import LARGEST_BYTES, MOST_AT_ONCE
 from ghapp.deliveries.store import Inbox
 from ghapp.github.deliveries import decode, parse
 from ghapp.settings import Settings
-from ghapp.web.api import webhook
-from ghapp.web.api.webhook import LARGEST_BYTES, MOST_AT_ONCE
 from ghapp.web.app import build
 from tests.support.keys import private_key
 from tests.web.conftest import NOW, served

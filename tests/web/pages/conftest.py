@@ -20,7 +20,7 @@ from ghapp.sandbox.server import SandboxServer
 from ghapp.settings import Settings
 from ghapp.store.schedule import Schedule
 from ghapp.web.app import build
-from ghapp.web.page_key import key_cookie
+from ghapp.web.pages.page_key import key_cookie
 from ghapp.web.reachable import origin_of
 from tests.support.keys import private_key
 from tests.web.conftest import NOW, Away, healthy, invalidated

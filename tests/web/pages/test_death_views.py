@@ -8,21 +8,24 @@ import pytest
 
 from ghapp.deaths.cause import HAPPENED, Cause, not_yours
 from ghapp.deaths.death import DeadJob, Death, Sighting
-from ghapp.deaths.patterns import DeathPattern, PatternKind
-from ghapp.deaths.rerun import AUTO, WHY_NOT, Rerun, RerunNote, RerunRefusal, RerunRules, RerunState
-from ghapp.deaths.store import identity
-from ghapp.web.pages.views.death import FINAL, RerunKnown, death_page, refusal_here
-from ghapp.web.pages.views.deaths import (
+from ghapp.deaths.pages import (
     CAUSES,
+    FINAL,
     DeathsQuery,
+    RerunKnown,
     address_of,
     death_line,
+    death_page,
     deaths_page,
     is_shown,
     pattern_sentence,
     read_query,
+    refusal_here,
     with_latest,
 )
+from ghapp.deaths.patterns import DeathPattern, PatternKind
+from ghapp.deaths.rerun import AUTO, WHY_NOT, Rerun, RerunNote, RerunRefusal, RerunRules, RerunState
+from ghapp.deaths.store import identity
 from ghapp.web.pages.views.deaths_chart import CHARTED, MOST_COUNTED
 from ghapp.web.pages.views.paging import PAGE_SIZE
 from ghapp.web.pages.views.wording import coded

@@ -22,7 +22,7 @@ from ghapp.web.examination import (
     Examined,
     in_own_thread,
 )
-from ghapp.web.page_key import key_cookie
+from ghapp.web.pages.page_key import key_cookie
 from ghapp.web.pages.views.findings import findings_view
 from ghapp.web.pages.views.wording import TextPart
 from tests.support.keys import private_key

@@ -9,8 +9,8 @@ import httpx
 import pytest
 
 from ghapp.cli.api_client import ApiClient
-from ghapp.cli.gate import lines
 from ghapp.gate.active_shard import ActiveShardAnswer, Deploy, Role
+from ghapp.gate.commands import lines
 from ghapp.gate.judgement import GateRequest
 from ghapp.gate.store import Shards
 from ghapp.runners.evidence import Registration, Survey

@@ -7,10 +7,10 @@ import pytest
 from ghapp.gate.active_shard import Deploy, Role
 from ghapp.gate.judgement import Gate
 from ghapp.gate.next_steps import NextStep
+from ghapp.gate.pages import gate_page
 from ghapp.gate.shard_checks import Check
 from ghapp.settings import PoolSettings
 from ghapp.web.gates import PoolGates
-from ghapp.web.pages.views.gate import gate_page
 from tests.web.conftest import NOW
 
 GOOD, BAD, SHOWN = (

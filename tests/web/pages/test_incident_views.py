@@ -5,20 +5,23 @@ from __future__ import annotations
 import pytest
 
 from ghapp.incidents.incident import FuseStep, LossEnd, LossIncident, RunnerLoss, incident_of
-from ghapp.remediation.fuse import FUSE_REASONS, Fuse, FuseReason, Position
-from ghapp.report.incidents import ENDS, PROOFS
-from ghapp.runners.evidence import Survey
-from ghapp.runners.verdict import Reason
-from ghapp.settings import PoolSettings
-from ghapp.web.pages.views.incident import (
+from ghapp.incidents.pages import (
     MOST_ENTRIES,
     MOST_FIRST,
     MOST_NAMED,
     MOST_ROWS,
     TOGETHER_SECONDS,
     incident_page,
+    incidents_page,
+    open_incidents,
+    state_of,
+    title_of,
 )
-from ghapp.web.pages.views.incidents import incidents_page, open_incidents, state_of, title_of
+from ghapp.incidents.texts import ENDS, PROOFS
+from ghapp.remediation.fuse import FUSE_REASONS, Fuse, FuseReason, Position
+from ghapp.runners.evidence import Survey
+from ghapp.runners.verdict import Reason
+from ghapp.settings import PoolSettings
 from ghapp.web.pages.views.overview import overview
 from ghapp.web.pages.views.paging import PAGE_SIZE
 from tests.report.fleets import fleet_of

@@ -20,7 +20,7 @@ from ghapp.queue.jobs import JobName
 from ghapp.runners.store import Runners
 from ghapp.store import keys
 from ghapp.store.audit import AuditLog
-from ghapp.web.pages import prepared
+from ghapp.web import prepared
 from ghapp.web.pages.access import ASK_SECONDS
 from ghapp.workflow_jobs.job import Job
 from ghapp.workflow_jobs.store import Demand

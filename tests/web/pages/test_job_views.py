@@ -5,17 +5,17 @@ from __future__ import annotations
 import pytest
 
 from ghapp.deaths.job_story import NOTHING_KNOWN, JobOutcome
-from ghapp.web.pages.views.job import job_page
-from ghapp.web.pages.views.jobs import (
+from ghapp.web.pages.views.paging import HIGHEST_PAGE, PAGE_SIZE
+from ghapp.workflow_jobs.job_queue import JobQueue, QueueInputs
+from ghapp.workflow_jobs.pages import (
     HELD,
     JobsQuery,
     job_board,
+    job_page,
     jobs_page,
     read_query,
     sentence,
 )
-from ghapp.web.pages.views.paging import HIGHEST_PAGE, PAGE_SIZE
-from ghapp.workflow_jobs.job_queue import JobQueue, QueueInputs
 from tests.rules.builders import NOW
 from tests.rules.deaths.test_post_mortem import death
 from tests.rules.workflow_jobs.builders import busy, job, queue

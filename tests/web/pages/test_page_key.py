@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ghapp.web.page_key import key_cookie
+from ghapp.web.pages.page_key import key_cookie
 from tests.web.pages.conftest import HERE, KEY
 
 LOCAL = "http://127.0.0.1:8000"

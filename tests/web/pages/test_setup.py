@@ -24,7 +24,7 @@ from ghapp.settings import Settings
 from ghapp.store import keys
 from ghapp.store.audit import AuditLog
 from ghapp.web.app import build
-from ghapp.web.page_key import key_cookie
+from ghapp.web.pages.page_key import key_cookie
 from ghapp.web.reachable import can_deliver
 from tests.rules.builders import online
 from tests.support.keys import private_key

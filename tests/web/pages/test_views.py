@@ -17,13 +17,12 @@ from ghapp.report.org_view import OrgView
 from ghapp.runners.evidence import Survey
 from ghapp.runners.next_attempt import NextAttempt
 from ghapp.runners.observations import replaced
+from ghapp.runners.pages import SUCCESSOR_SECONDS, RunnerLine, RunnerQuery, lines, read_query, runner_page, runners_page
 from ghapp.runners.verdict import Limits
 from ghapp.store.audit import AuditEntry
 from ghapp.web.pages.views.github_status import github_page
 from ghapp.web.pages.views.overview import overview
 from ghapp.web.pages.views.paging import PAGE_SIZE
-from ghapp.web.pages.views.runner import SUCCESSOR_SECONDS, runner_page
-from ghapp.web.pages.views.runners import RunnerLine, RunnerQuery, lines, read_query, runners_page
 from ghapp.web.pages.views.system import audit_lines, system_page
 from ghapp.web.pages.views.wording import counted, due, duration, moment
 from ghapp.workflow_jobs.demand import PoolDemand

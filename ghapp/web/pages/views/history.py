@@ -8,6 +8,7 @@ from typing import NamedTuple
 from urllib.parse import urlencode
 
 from ghapp.deaths.cause import Cause
+from ghapp.incidents.documents import HIGH, MEDIAN, count_column, death_columns, heal_column, span_of, wait_column
 from ghapp.incidents.history import (
     CAUSES,
     HOUR_SECONDS,
@@ -18,7 +19,6 @@ from ghapp.incidents.history import (
     spread_of,
     step_of,
 )
-from ghapp.report.history import HIGH, MEDIAN, count_column, death_columns, heal_column, span_of, wait_column
 from ghapp.runners.verdict import State
 from ghapp.web.pages.views.charts import ChartKind, ChartSeries, ChartView, Sparkline, Value, sparkline
 from ghapp.web.pages.views.wording import counted, duration, exact

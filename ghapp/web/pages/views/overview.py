@@ -12,7 +12,7 @@ from ghapp.remediation.fuse import WHOLE_INSTALLATION, Position
 from ghapp.remediation.pause import PauseView
 from ghapp.report.fleet import FleetView, PoolView, by_pool
 from ghapp.report.headline import Headline, HeadlineKind, Severity, headlines
-from ghapp.report.pools_section import fuse_history
+from ghapp.runners.texts import fuse_history
 from ghapp.runners.verdict import State
 from ghapp.web.pages.views.wording import Moment, TextPart, coded, moment
 from ghapp.workflow_jobs.demand import PoolDemand

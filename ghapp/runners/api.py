@@ -1,9 +1,16 @@
-"""The health of runners, for their controllers and for the runners' own liveness probes."""
+"""The health of runners, for their controllers and for the runners' own liveness probes.
+
+The health of one runner is answered from memory, before Starlette (`FastHealth`): the only route that controllers call
+for each of their runners. Starlette's request, routing and response take longer than the answer itself. Whatever is not
+a plain read of a known runner with a known token goes on to the application, which decides as if `FastHealth` did not
+exist.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
+import re
 from collections.abc import Callable, Iterable, Mapping
 from math import ceil
 from typing import Annotated, cast
@@ -11,6 +18,7 @@ from typing import Annotated, cast
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.types import Scope
 
 from ghapp.errors import StoreUnavailableError
 from ghapp.log import logger
@@ -24,7 +32,6 @@ from ghapp.store.audit import Trail
 from ghapp.store.budget import BucketSize
 from ghapp.store.stores import Stores
 from ghapp.web.api.audit import ApiAudit
-from ghapp.web.api.demand import DemandDocument, demand_document
 from ghapp.web.authentication import Authenticator
 from ghapp.web.fleet_view import MOST_ORGS, FleetPage, FleetReader, Termination
 from ghapp.web.operation import NONEMPTY, Answer, Clock, Handler, Operation, Parameter, problems, ref
@@ -47,6 +54,7 @@ from ghapp.web.parameters import (
 from ghapp.web.problems import problem
 from ghapp.web.rate_limit import RateLimit
 from ghapp.web.request_body import parse_json, read_body
+from ghapp.workflow_jobs.api import DemandDocument, demand_document
 from ghapp.workflow_jobs.demand import assigned_by_pool
 
 log = logger(__name__)
@@ -361,3 +369,31 @@ def _document(encoded: bytes) -> Response:
 
 def _json(document: object, headers: dict[str, str] | None = None) -> Response:
     return Response(msgspec.json.encode(document), headers=headers, media_type="application/json")
+
+
+_PATH = re.compile(rf"/v1/orgs/([\w.-]+)/runners/([1-9][0-9]{{0,{MOST_DIGITS - 1}}})/health", re.ASCII)
+
+
+class FastHealth:
+    """The answers."""
+
+    def __init__(self, reader: FleetReader, authenticator: Authenticator, clock: Clock) -> None:
+        self._reader, self._authenticator, self._clock = reader, authenticator, clock
+
+    def document(self, scope: Scope) -> bytes | None:
+        """Returns the document that answers a request; None if it is another one, or needs a read from Redis."""
+        asked = _PATH.fullmatch(scope["path"]) if scope["method"] == "GET" and not scope["query_string"] else None
+        if asked is None:
+            return None
+        org, now = asked[1], self._clock()
+        if not self._authenticator.is_known_to_allow(_authorization(scope["headers"]), "read", org, now):
+            return None
+        found = self._reader.in_memory(org, int(asked[2]), now)
+        return None if found is None else found.at(now)
+
+
+def _authorization(headers: Iterable[tuple[bytes, bytes]]) -> bytes:
+    for name, value in headers:
+        if name == b"authorization":
+            return value
+    return b""

@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from ghapp.doctor.deliveries import of_gaps
+from ghapp.deliveries.doctor import of_gaps
 from ghapp.doctor.finding import Finding, FindingStatus, ok, warning, wrong
 from ghapp.doctor.github import report_repositories
 from ghapp.doctor.probe import probe

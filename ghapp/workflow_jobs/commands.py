@@ -23,7 +23,7 @@ from ghapp.cli.options import (
     open_page,
     sort,
 )
-from ghapp.report.jobs import JobDocument
+from ghapp.workflow_jobs.documents import JobDocument
 from ghapp.workflow_jobs.job import SHORTEST_SHA, JobSearch, PullReference, is_sha
 
 

@@ -10,9 +10,9 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
+from ghapp.incidents.documents import HistoryDocument, history_document, span_of
 from ghapp.incidents.history import WHOLE_ORG, WIDTHS
 from ghapp.installations.pool_matching import OTHER_POOL
-from ghapp.report.history import HistoryDocument, history_document, span_of
 from ghapp.store.stores import Stores
 from ghapp.web.fleet_view import FleetReader
 from ghapp.web.operation import Answer, Clock, Handler, Operation, Parameter, Schema, problems
