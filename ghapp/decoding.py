@@ -55,6 +55,7 @@ Kind = Literal[
     "check-run",
     "repository",
     "account",
+    "hosted-runner",
     "runner-group",
     "runner-version",
     "app",

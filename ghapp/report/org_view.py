@@ -193,6 +193,7 @@ class OrgView:
         ended: Sequence[Job] = (),
         groups: RunnerGroups | None = None,
         settled_after_seconds: float = NOT_ASSIGNED_SECONDS,
+        hosted_labels: frozenset[str] = frozenset(),
     ) -> JobQueue:
         """The org's jobs at `now`, and why each queued one waits.
 
@@ -203,6 +204,7 @@ class OrgView:
             ended: jobs that ended within the last hour.
             groups: the org's runner groups; None if they were not read.
             settled_after_seconds: as of `QueueInputs`.
+            hosted_labels: as of `QueueInputs`.
         """
         swept_at, runners = self.survey.swept_at, list(runners)
         too_old = self.ended_versions(runners, now)
@@ -221,6 +223,7 @@ class OrgView:
             version_steps=partial(self._steps_of_pool, runners, now) if too_old else no_steps,
             fresh=swept_at is not None and now - swept_at <= self.limits.stale_seconds,
             settled_after_seconds=settled_after_seconds,
+            hosted_labels=hosted_labels,
         )
         return JobQueue(inputs, now)
 

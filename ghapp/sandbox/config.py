@@ -98,6 +98,7 @@ class OrgConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     Attributes:
         installed: whether the sandbox's App is already installed there.
         repository_pools: runners that are registered at a repository, by its name. They take no jobs.
+        hosted_runners: names of the larger runners that GitHub hosts for it, which are their labels. They take no jobs.
         enterprise: the slug of the enterprise that shares its runners with it; empty without one.
     """
 
@@ -105,6 +106,7 @@ class OrgConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     pools: tuple[PoolConfig, ...] = pools_of(300)
     repositories: tuple[str, ...] = ("api", "web", "infra", ".github")
     repository_pools: dict[str, tuple[PoolConfig, ...]] = {}
+    hosted_runners: tuple[str, ...] = ()
     enterprise: str = ""
     installed: bool = True
 

@@ -78,6 +78,7 @@ class Organization:
 
     Attributes:
         at_repositories: the runners of repositories, by name.
+        hosted_runners: names of the larger runners that GitHub hosts for it.
         enterprise: the slug of the enterprise that shares its runners with it; empty without one.
     """
 
@@ -88,6 +89,7 @@ class Organization:
     documents: AccountDocuments
     at_repositories: dict[str, ElsewhereRegistered] = field(default_factory=dict)
     enterprise: str = ""
+    hosted_runners: tuple[str, ...] = ()
     pages: RunnerListPages = field(init=False)
     shards: ShardLayout = field(init=False)
 

@@ -239,6 +239,7 @@ class World:
             self.documents,
             at_repositories,
             config.enterprise,
+            config.hosted_runners,
         )
 
     def _elsewhere(self, pools: Sequence[PoolConfig], name: str, number: int) -> ElsewhereRegistered:

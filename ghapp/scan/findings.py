@@ -93,6 +93,7 @@ class Reading:
         groups: the runner groups of the organization; None if they cannot be read.
         others: lists of runners of other scopes that may take its jobs: its organization's, and an enterprise's.
         are_others_seen: False if such runners may exist and cannot be read.
+        hosted_labels: labels of the larger runners that GitHub hosts for the organization, as far as is known.
         dates: until when GitHub gives jobs to versions.
         coverage: how much of its jobs was read.
         not_seen: what could not be seen.
@@ -108,6 +109,7 @@ class Reading:
     groups: RunnerGroups | None = None
     others: list[Look] = field(default_factory=list)
     are_others_seen: bool = True
+    hosted_labels: frozenset[str] = frozenset()
     dates: dict[str, EndDates] = field(default_factory=dict)
     coverage: Coverage = field(default_factory=Coverage)
     not_seen: list[NotSeen] = field(default_factory=list)
@@ -209,6 +211,7 @@ class Findings:
             ended=[each.job for each in found.jobs or () if each.job.status == "over"],
             groups=found.groups,
             settled_after_seconds=min(NOT_ASSIGNED_SECONDS, gap or NOT_ASSIGNED_SECONDS),
+            hosted_labels=found.hosted_labels,
         )
 
     def _with_visibility(self, job: Job) -> Job:

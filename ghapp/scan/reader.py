@@ -22,6 +22,7 @@ from ghapp.errors import (
     UnauthorizedError,
     UnknownTargetError,
 )
+from ghapp.github.hosted_runners import read_hosted_labels
 from ghapp.github.jobs import WorkflowRuns
 from ghapp.github.personal_client import Pause, PersonalClient, ScopeRunners
 from ghapp.github.repositories import (
@@ -187,6 +188,7 @@ class _ScopeReader:
         if scope.kind is ScopeKind.ORGANIZATION and self.reading.looks:
             account = FoundAccount(scope.name, AccountKind.ORGANIZATION)
             await self._read_groups(scope)
+            await self._read_hosted(scope)
             listed = await self._try("the repositories", Right.REPOSITORIES, latest_repositories(self._client, account))
             if listed is not None:
                 self._repositories = listed.repositories
@@ -328,6 +330,7 @@ class _ScopeReader:
                 own.reading.groups,
             )
             self.reading.are_others_seen = own.reading.are_others_seen
+            self.reading.hosted_labels = own.reading.hosted_labels
             return
         source, what = ScopeRunners(self._client, organization), f"the runners of {organization.name}"
         try:
@@ -338,6 +341,16 @@ class _ScopeReader:
             return
         self._add_others(found.runner_list)
         await self._read_groups(organization)
+        await self._read_hosted(organization)
+
+    async def _read_hosted(self, organization: Scope) -> None:
+        """Reads the labels of GitHub's larger runners; most organizations have none, so a refusal is not noted."""
+        try:
+            self.reading.hosted_labels = await self._counted(read_hosted_labels(self._client, organization.name))
+        except UnauthorizedError:
+            raise
+        except GitHubError:
+            return
 
     def _add_others(self, found: RunnerList | None) -> None:
         if found is None or allow_for_churn(found).flaw is not None:

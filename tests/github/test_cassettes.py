@@ -24,6 +24,7 @@ from ghapp.github import wire
 from ghapp.github.api import GitHub
 from ghapp.github.checks import Checks, external_id
 from ghapp.github.delivery_log import deliver_again, failed_attempts
+from ghapp.github.hosted_runners import read_hosted_labels
 from ghapp.github.installation_client import Removal
 from ghapp.github.jobs import Jobs, WorkflowRuns
 from ghapp.github.manifest import convert
@@ -508,6 +509,11 @@ async def test_a_page_of_the_runners_of_a_repository_and_of_an_enterprise(person
 async def test_the_runners_of_a_group(person):
     found = await read_group_runners(person, "octo-org", 2, 3)
     assert (found.flaw, [each.name for each in found.runners.values()]) == (None, ["linux_runner", "mac_runner"])
+
+
+@pytest.mark.vcr("hosted_runners.yaml")
+async def test_the_labels_of_larger_runners_that_github_hosts(person):
+    assert await read_hosted_labels(person, "octo-org") == {"my hosted ubuntu runner", "my hosted windows runner"}
 
 
 @pytest.mark.vcr("account.yaml")

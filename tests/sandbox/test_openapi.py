@@ -83,7 +83,7 @@ class Stage:
 def stage() -> Iterator[Stage]:
     at_repository = {"api": (PoolConfig(name="own", size=1, ephemeral=False),)}
     config = SandboxConfig(
-        orgs=(OrgConfig(pools=SMALL, repository_pools=at_repository),),
+        orgs=(OrgConfig(pools=SMALL, repository_pools=at_repository, hosted_runners=("big",)),),
         quiet=True,
         ticking=False,
         permissions=PERMISSIONS,
@@ -245,6 +245,7 @@ CASES = [
     case("GET", f"{ENTERPRISE_RUNNERS}/deprecations/{{version}}", 200, own="ghp_mona", **absent(version="2.336.0")),
     case("GET", f"{ENTERPRISE_RUNNERS}/{{runner_id}}", 200, own="ghp_mona", **absent(runner_id=AT_THE_ENTERPRISE)),
     case("GET", f"{ENTERPRISE_RUNNERS}/{{runner_id}}", 404, own="ghp_mona", **absent(runner_id=1)),
+    case("GET", "/orgs/{org}/actions/hosted-runners", 200, own="ghp_mona"),
     case("GET", RUNNERS, 403, own="ghp_lisa"),
     case("GET", RUNNERS, 401, own="ghp_unknown"),
     case("GET", "/users/{username}", 200),

@@ -184,6 +184,17 @@ async def test_runners_that_an_enterprise_shares_may_take_jobs_of_its_organizati
         assert [each.what for each in found.reading.not_seen] == ["the runners of the enterprise's group acme-corp"]
 
 
+@pytest.mark.parametrize("target", ["acme", "acme/api"])
+async def test_a_job_for_a_larger_runner_that_github_hosts_is_none_of_ours(target):
+    with sandbox(org={"hosted_runners": ("Ubuntu big",)}) as story:
+        story.control.queue("acme", labels=["ubuntu BIG"], repository="api")
+        (found,) = await story.scan(target)
+        assert (found.waiting, found.unserved_labels) == ([], [])
+        story.control.server_errors(status=404, match="hosted-runners")
+        (found,) = await story.scan(target)
+        assert ([each.label for each in found.unserved_labels], found.reading.not_seen) == (["ubuntu BIG"], [])
+
+
 async def test_an_enterprise(story):
     roster = story.sandbox.world.enterprises["acme-corp"].roster
 

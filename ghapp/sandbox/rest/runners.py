@@ -105,6 +105,29 @@ def generate_jitconfig(call: RestCall) -> Response:
     return json_response({"runner": runner_document(runner), "encoded_jit_config": settings}, HTTPStatus.CREATED)
 
 
+def list_hosted_runners(call: RestCall) -> Response:
+    """The larger runners that GitHub hosts for the organization."""
+    query = dict(call.request.query_params)
+    window, names = Window.asked(query), call.org.hosted_runners
+    shown = [
+        {
+            "id": number,
+            "name": name,
+            "runner_group_id": DEFAULT_GROUP_ID,
+            "platform": "linux-x64",
+            "image_details": None,
+            "machine_size_details": {"id": "4-core", "cpu_cores": 4, "memory_gb": 16, "storage_gb": 150},
+            "status": "Ready",
+            "maximum_runners": 10,
+            "public_ip_enabled": False,
+        }
+        for number, name in window.cut([*enumerate(names, 1)])
+    ]
+    url = f"{call.base}/organizations/{call.org.id}/actions/hosted-runners"
+    document = {"total_count": len(names), "runners": shown}
+    return json_response(document, headers=window.link(url, query, len(names)))
+
+
 def list_groups(call: RestCall) -> Response:
     """The one group of the organization, and the one that its enterprise shares if it has one."""
     visibility = call.org.fleet.access.visibility
@@ -237,6 +260,7 @@ OPERATIONS = [
     RestOperation("GET", f"{_RUNNERS}/{{runner_id}}", get_runner, needs=READ),
     RestOperation("DELETE", f"{_RUNNERS}/{{runner_id}}", delete_runner, needs=WRITE),
     RestOperation("POST", f"{_RUNNERS}/generate-jitconfig", generate_jitconfig, needs=WRITE),
+    RestOperation("GET", "/orgs/{org}/actions/hosted-runners", list_hosted_runners, needs=READ),
     RestOperation("GET", _GROUPS, list_groups, needs=READ),
     RestOperation("GET", f"{_GROUPS}/{{runner_group_id}}/runners", list_group_runners, needs=READ),
     RestOperation("GET", f"{_GROUPS}/{{runner_group_id}}/repositories", list_group_repositories, needs=READ),
