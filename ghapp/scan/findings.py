@@ -256,7 +256,7 @@ class Findings:
         asked = {label.lower() for each in self.reading.jobs for label in each.job.labels}
         counts: Counter[str] = Counter()
         for each in (found.evidence for found in self.runners if found.change is not ListDifference.LEFT):
-            if each.is_busy or each.running_job is not None:
+            if each.is_busy:
                 asked |= {label.lower() for label in each.labels}
             counts.update({label.lower() for label in each.custom_labels})
         unused = [each for each in counts if each not in asked | GENERIC_LABELS and not names_one_run(each)]

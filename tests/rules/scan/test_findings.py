@@ -161,8 +161,9 @@ def test_labels_that_no_job_asked_for_are_those_of_idle_runners_alone():
     jobs = [queued(labels=("self-hosted", "GPU"))]
     assert findings(fleet, jobs=jobs).unused_labels == [UnusedLabel("old", 2)]
     assert findings(fleet, [fleet[0]._replace(busy=True)], jobs=jobs).unused_labels == [UnusedLabel("old", 2)]
-    ended = runner(9, ephemeral=True, busy=True, custom_labels=("ended",), labels=("ended",))
-    assert findings([ended], [], jobs=jobs).unused_labels == [], "it has left"
+    before = runner(1, custom_labels=("former",), labels=("former",))
+    again = runner(9, custom_labels=("gpu",), labels=("gpu",))._replace(name=before.name)
+    assert findings([before], [again], jobs=jobs).unused_labels == [], "the machine has registered again"
     assert findings(fleet, jobs=[]).unused_labels is None, "no job was read"
     assert findings(fleet, jobs=None).unused_labels is None
 
