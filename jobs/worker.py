@@ -20,21 +20,21 @@ from ghapp.settings import Settings
 from ghapp.store.connect import connect_sync
 from ghapp.store.metric_counters import count
 from ghapp.tls import trusted
-from jobs.checks.gate_report import report_gates
-from jobs.checks.health_report import report
-from jobs.checks.queue_report import report_queue
-from jobs.checks.resume import resume
 from jobs.context import configure, open_context
 from jobs.deaths.job_deaths import examine_job
 from jobs.deaths.post_mortem import post_mortem
 from jobs.deaths.rerun import rerun_job
 from jobs.deliveries.inbox import drain
-from jobs.deliveries.installations import discover
 from jobs.deliveries.redeliver import redeliver
+from jobs.deliveries.resume import resume
 from jobs.gate.active_shard import refresh_active_shards
+from jobs.installations.discover import discover
 from jobs.leaks.reap import reap
 from jobs.notifications import send_notifications
 from jobs.remediation.remediate import remediate
+from jobs.reports.gate_report import report_gates
+from jobs.reports.health_report import report
+from jobs.reports.queue_report import report_queue
 from jobs.runners.check_runner import check
 from jobs.runners.confirm import confirm
 from jobs.runners.due_sweeps import sweep_due

@@ -27,7 +27,7 @@ from ghapp.github.response import GitHubResponse
 from ghapp.github.runner_groups import read_runner_groups
 from ghapp.github.user_authorization import UserAuthorization
 from ghapp.installations.installation import Installation
-from ghapp.report import Report
+from ghapp.report.check_run import Report
 from ghapp.store.codec import CODECS
 from jobs.deliveries.inbox import _folds, _job
 from tests.cluster.shapes import encoded, ephemeral_runner, listed, pod

@@ -19,7 +19,7 @@ from ghapp.gate.active_shard import Role
 from ghapp.gate.gate_checks import GateCheck, GateCheckStage
 from ghapp.gate.judgement import SETTLED, Gate
 from ghapp.gate.shard_checks import SINCE_DEPLOY, Check
-from ghapp.report import LONGEST, Conclusion, Report
+from ghapp.report.check_run import LONGEST, Conclusion, Report
 from ghapp.report.documents import timestamp
 from ghapp.report.markdown import code, cut, heading, row
 from ghapp.untrusted_text import LONGEST_WORD, one_line

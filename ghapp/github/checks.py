@@ -15,7 +15,7 @@ from ghapp.decoding import Id, Moment, Name, RowDecoder, Text
 from ghapp.github.installation_client import InstallationClient
 from ghapp.github.response import NOT_FOUND, UNPROCESSABLE
 from ghapp.github.wire import read, read_rows
-from ghapp.report import NAME, Report
+from ghapp.report.check_run import NAME, Report
 from ghapp.report.check_run_state import Head
 
 REFUSED = (NOT_FOUND, UNPROCESSABLE)

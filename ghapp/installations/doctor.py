@@ -15,12 +15,12 @@ from ghapp.installations.installation import Installation, known_as, stale_name
 from ghapp.installations.pacing import left
 from ghapp.remediation.fuse import WHOLE_INSTALLATION, Fuse, Position, resume_command
 from ghapp.remediation.store import WHOLE_ORG, Pause
-from ghapp.report import fuse_history
 from ghapp.report.check_run_state import PostFailure, repository_of
 from ghapp.report.documents import pause_in_words, timestamp
 from ghapp.runners.delivery_lag import completeness, was_confirmed_without_deliveries
 from ghapp.runners.evidence import Survey
 from ghapp.runners.next_attempt import BLINDNESS, UNKNOWN_BLINDNESS, NextAttempt, next_attempt
+from ghapp.runners.texts import fuse_history
 from ghapp.runners.verdict import Reason, judge
 from ghapp.settings import Settings
 from ghapp.store.connect import PipeliningRedis

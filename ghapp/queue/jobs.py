@@ -48,7 +48,7 @@ class JobName(StrEnum):
     REPORT = "jobs.report.report"
     ACTIVE = "jobs.active.ask_shards"
     GATE = "jobs.gate.report_gates"
-    RESUME = "jobs.checks.resume.resume"
+    RESUME = "jobs.deliveries.resume.resume"
     QUEUE = "jobs.queue_report.report_queue"
     POST_MORTEM = "jobs.postmortem.post_mortem"
     RERUN = "jobs.deaths.rerun.rerun_job"

@@ -82,7 +82,7 @@ async def _sweep(settings: Settings, org: str | None, *, act: bool) -> list[Any]
 
     from ghapp.terminal.pages_bar import pages_bar
     from jobs.context import open_context
-    from jobs.deliveries.installations import discover_installations
+    from jobs.installations.discover import discover_installations
     from jobs.runners.sweep import sweep_installation
 
     results = []

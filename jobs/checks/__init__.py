@@ -1,0 +1,1 @@
+"""How check runs are posted: created once and updated, within GitHub's limits, with a back-off of their own."""

@@ -24,7 +24,7 @@ from ghapp.errors import (
 from ghapp.github.checks import Checks
 from ghapp.installations.installation import Installation
 from ghapp.installations.pacing import Purpose
-from ghapp.report import NAME, Report
+from ghapp.report.check_run import NAME, Report
 from ghapp.workflow_jobs.texts import QUEUE_CHECK
 from jobs.context import JobContext
 

@@ -33,8 +33,8 @@ from ghapp.runners.evidence import Evidence
 from ghapp.store.job_outcomes import load_job_outcomes
 from ghapp.workflow_jobs.job import Job, JobSearch
 from jobs.context import JobContext, configured, open_context
-from jobs.deliveries.job_times import configured_pool
 from jobs.events.publish import death_id, publish_death
+from jobs.history.job_times import configured_pool
 
 log = logger(__name__)
 

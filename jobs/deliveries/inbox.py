@@ -22,11 +22,11 @@ from ghapp.store.metric_counters import CounterBatch
 from ghapp.workflow_jobs.job import HOSTED_GROUP, Job, known_status
 from ghapp.workflow_jobs.job_steps import JobSteps
 from ghapp.workflow_jobs.store import OVER_SECONDS
-from jobs.checks.check_run_events import handle_check_event
 from jobs.context import JobContext, configured, open_context
 from jobs.deaths.job_deaths import enqueue_ended, enqueue_run_again, enqueue_suspicious
-from jobs.deliveries.installations import discover_soon, installation_changed
-from jobs.deliveries.job_times import count_job_times, history_pools, taken_jobs
+from jobs.deliveries.check_run_events import handle_check_event
+from jobs.history.job_times import count_job_times, history_pools, taken_jobs
+from jobs.installations.discover import discover_soon, installation_changed
 
 log = logger(__name__)
 

@@ -15,7 +15,7 @@ from ghapp.github.delivery_log import deliver_again
 from ghapp.installations.pacing import POINTS_SECONDS, REDELIVERY_POINTS, WRITE_POINTS
 from ghapp.log import logger
 from jobs.context import JobContext, configured, open_context
-from jobs.deliveries.delivery_log import plan_from_log
+from jobs.delivery_gaps.delivery_log import plan_from_log
 from jobs.scheduler import REDELIVERY_BATCH_SECONDS
 
 log = logger(__name__)

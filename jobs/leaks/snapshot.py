@@ -29,7 +29,7 @@ from ghapp.runners.verdict import is_absent, missing_since
 from ghapp.settings import Settings
 from ghapp.workflow_jobs.job import Job
 from jobs.context import JobContext
-from jobs.deliveries.completeness import delivery_gaps
+from jobs.delivery_gaps.completeness import delivery_gaps
 
 LOG_LASTS_SECONDS = 120.0
 """The reaper needs GitHub's delivery log as read within this time, which redelivery usually does."""

@@ -36,11 +36,11 @@ from ghapp.runners import observations
 from ghapp.runners.evidence import Evidence
 from ghapp.settings import PoolSettings
 from ghapp.workflow_jobs.job import is_over
-from jobs.checks.health_report import enqueue_report_if_wanted
 from jobs.context import JobContext
-from jobs.deliveries.completeness import delivery_gaps
+from jobs.delivery_gaps.completeness import delivery_gaps
 from jobs.events.publish import may_be_unpublished, publish_fuse, publish_fuse_changes, publish_runners
-from jobs.runners.incidents import record_incidents
+from jobs.history.incidents import record_incidents
+from jobs.reports.health_report import enqueue_report_if_wanted
 
 log = logger(__name__)
 

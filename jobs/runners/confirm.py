@@ -23,9 +23,9 @@ from ghapp.runners.evidence import Evidence, Fold, Registration, Survey
 from ghapp.runners.verdict import is_absent
 from ghapp.workflow_jobs.job import RUNNING_TOO_LONG_SECONDS, Job, is_over
 from jobs.context import JobContext, configured, open_context
-from jobs.deliveries.completeness import without_deferred
+from jobs.delivery_gaps.completeness import without_deferred
+from jobs.failed_calls import record_failed_calls
 from jobs.remediation.plan_remediation import plan_remediation
-from jobs.runners.failed_calls import record_failed_calls
 
 log = logger(__name__)
 

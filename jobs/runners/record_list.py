@@ -26,13 +26,13 @@ from ghapp.runners.verdict import is_absent
 from ghapp.store.presses import FAILED
 from ghapp.versions.lifetime import EndDates, ended_versions, versions_to_ask
 from jobs.context import JobContext
-from jobs.deliveries.completeness import expect_deliveries
+from jobs.delivery_gaps.completeness import expect_deliveries
+from jobs.failed_calls import record_failed_calls
+from jobs.history.heal_times import count_heals
+from jobs.installations.forget import forget_outdated
 from jobs.pods.remains import observe_remains
 from jobs.remediation.job_lookup import look_up_jobs
 from jobs.runners.confirm import confirm_listed, prepare_confirmation
-from jobs.runners.failed_calls import record_failed_calls
-from jobs.runners.forget import forget_outdated
-from jobs.runners.heal_times import count_heals
 
 
 @dataclass(frozen=True, slots=True)

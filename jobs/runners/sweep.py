@@ -33,10 +33,10 @@ from ghapp.runners.verdict import Reason
 from ghapp.store.presses import JOINED, SWEEP_TOPIC, Press
 from ghapp.store.views import load_remaining_losses
 from jobs.context import JobContext, configured, open_context
-from jobs.deliveries.installations import warn_of_name
+from jobs.installations.discover import warn_of_name
+from jobs.installations.forget import forget_unswept
 from jobs.remediation.plan_remediation import plan_after_sweep
 from jobs.runners.confirm import ask_to_confirm
-from jobs.runners.forget import forget_unswept
 from jobs.runners.record_list import SweepResult, keep_judgement, record_list
 
 log = logger(__name__)

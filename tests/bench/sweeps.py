@@ -12,7 +12,7 @@ from redis.asyncio import Redis
 from ghapp.settings import Settings
 from ghapp.store import keys
 from jobs.context import JobContext, open_context
-from jobs.deliveries.installations import discover_installations
+from jobs.installations.discover import discover_installations
 from jobs.runners.record_list import SweepResult
 from jobs.runners.sweep import sweep_installation
 from tests.bench.cpu import scheduled

@@ -43,7 +43,7 @@ from ghapp.github.transport import GitHubTransport
 from ghapp.github.wire import JobEnd
 from ghapp.installations.installation import Installation
 from ghapp.installations.scope import ListedRepository, Scope
-from ghapp.report import RESUME, SWEEP, Conclusion, Report
+from ghapp.report.check_run import RESUME, SWEEP, Conclusion, Report
 from ghapp.store.token_cache import SharedToken
 from ghapp.versions.lifetime import DatesAnswer
 from ghapp.workflow_jobs.runner_groups import RunnerGroup

@@ -12,7 +12,7 @@ from ghapp.errors import GitHubUnavailableError
 from ghapp.github.api import GitHub
 from ghapp.github.checks import Checks, external_id
 from ghapp.installations.installation import Installation
-from ghapp.report import RESUME, SWEEP, Conclusion, Report
+from ghapp.report.check_run import RESUME, SWEEP, Conclusion, Report
 from ghapp.report.check_run_state import Head
 from ghapp.sandbox.config import OrgConfig, SandboxConfig, pools_of
 from ghapp.sandbox.server import SandboxServer

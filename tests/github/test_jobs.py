@@ -12,7 +12,7 @@ from ghapp.errors import GitHubUnavailableError, NotFoundError
 from ghapp.github.checks import Checks, external_id
 from ghapp.github.jobs import Jobs
 from ghapp.github.response import GitHubResponse
-from ghapp.report import Conclusion, Report
+from ghapp.report.check_run import Conclusion, Report
 from ghapp.workflow_jobs.job import Job
 from tests.github.one_answer import OneAnswer
 

@@ -99,7 +99,7 @@ import asyncio, os, sys
 from ghapp.errors import ConfigurationError
 from ghapp.settings import Settings
 from jobs.context import configure, open_context
-from jobs.deliveries.installations import discover
+from jobs.installations.discover import discover
 from jobs.worker import import_libraries
 
 settings = Settings.read(os.environ)

@@ -14,8 +14,9 @@ from ghapp.leaks.reaper_status import ReaperStatus
 from ghapp.pods.degraded_sources import DegradedSource
 from ghapp.pods.phantom_kinds import ADVICE, Phantom, PhantomKind, PhantomReason
 from ghapp.pods.texts import LEAKS_HEADING, rough
-from ghapp.report import LONGEST, Conclusion, report_on
+from ghapp.report.check_run import LONGEST, Conclusion
 from ghapp.report.documents import timestamp
+from ghapp.report.fleet_report import report_on
 from ghapp.report.markdown import code
 from ghapp.runners.deletion_progress import Deletion
 from tests.report.test_fleet_report import fleet, many

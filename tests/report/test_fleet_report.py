@@ -11,22 +11,14 @@ from hypothesis import strategies as st
 from ghapp.pods.blockers import Blocker
 from ghapp.remediation.fuse import WHOLE_INSTALLATION as WHOLE
 from ghapp.remediation.fuse import Fuse, FuseReason, Position
-from ghapp.report import (
-    LONGEST,
-    RESUME,
-    SWEEP,
-    Conclusion,
-    FleetView,
-    fuse_history,
-    report_on,
-    resume_of,
-    resumes_until,
-)
+from ghapp.report.check_run import LONGEST, RESUME, SWEEP, Conclusion, resume_of, resumes_until
 from ghapp.report.documents import timestamp
+from ghapp.report.fleet import FleetView
+from ghapp.report.fleet_report import report_on
 from ghapp.runners.deletion_progress import Deletion
 from ghapp.runners.next_attempt import NextAttempt
 from ghapp.runners.remains import Remains, RemainsKind
-from ghapp.runners.texts import NOTES
+from ghapp.runners.texts import NOTES, fuse_history
 from ghapp.runners.verdict import HANG_SECONDS, Limits, Reason
 from ghapp.workflow_jobs.demand import PoolDemand, UnservedJob
 from ghapp.workflow_jobs.job import Job

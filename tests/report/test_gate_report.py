@@ -10,7 +10,7 @@ from ghapp.gate.judgement import ActiveShardSources, Gate
 from ghapp.gate.next_steps import NextStep
 from ghapp.gate.shard_checks import Check
 from ghapp.gate.texts import gate_report, name_of, summary_digest, superseded_report
-from ghapp.report import LONGEST, Conclusion
+from ghapp.report.check_run import LONGEST, Conclusion
 from tests.rules.builders import present
 from tests.rules.gate.builders import at_work, deploy, gate, on, pink
 

@@ -24,7 +24,7 @@ from ghapp.leaks.tick import Guard
 from ghapp.notifications.conditions import Change, Topic
 from ghapp.notifications.texts import message
 from ghapp.pods.degraded_sources import DegradedSource
-from ghapp.report import report_on
+from ghapp.report.fleet_report import report_on
 from ghapp.report.markdown import code
 from ghapp.workflow_jobs.demand import PoolDemand, UnservedJob
 from ghapp.workflow_jobs.queue_check import FollowedJob, QueueCheck

@@ -242,7 +242,7 @@ class Driver(Acting):
         return control._replace(runners=runners)
 
     def without_deferred(self, suspects: dict[int, Evidence], survey: Survey) -> Steps:
-        """`jobs.deliveries.completeness.without_deferred`. A log without a failure takes no time here."""
+        """`jobs.delivery_gaps.completeness.without_deferred`. A log without a failure takes no time here."""
         now = self.clock()
         waiting = [each for each in suspects.values() if each.ephemeral is not False]
         if not waiting:
@@ -278,7 +278,7 @@ class Driver(Acting):
         return self.store.revise(folds)
 
     def discover(self, me: Process) -> Steps:
-        """`jobs.deliveries.installations`: where the App is installed, and whether it has the permissions."""
+        """`jobs.installations.discover`: where the App is installed, and whether it has the permissions."""
         yield CALL
         try:
             now = self.github.installation()

@@ -25,7 +25,7 @@ from ghapp.settings import Settings
 from ghapp.store import budget
 from jobs.context import JobContext, open_context
 from jobs.deliveries.inbox import drain_inbox
-from jobs.deliveries.installations import discover_installations
+from jobs.installations.discover import discover_installations
 from jobs.remediation.remediate import remediate_runner
 from jobs.runners.confirm import confirm_installation
 from jobs.runners.record_list import SweepResult

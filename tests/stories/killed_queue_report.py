@@ -16,8 +16,8 @@ from typing import Any
 from ghapp.github.checks import Checks
 from ghapp.settings import Settings
 from ghapp.timings import Timings
-from jobs.checks import queue_report
 from jobs.context import open_context
+from jobs.reports import queue_report
 
 
 async def main(installation: int, ahead: float) -> None:

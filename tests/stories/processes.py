@@ -12,7 +12,7 @@ from pathlib import Path
 from ghapp.installations.pacing import Purpose
 from ghapp.settings import Settings
 from jobs.context import open_context
-from jobs.deliveries.installations import discover_installations
+from jobs.installations.discover import discover_installations
 from tests.stories import fast_timings, next_version
 from tests.support.commands import Forked, inherited
 

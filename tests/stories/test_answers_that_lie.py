@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import pytest
 
-from ghapp.report import report_on
+from ghapp.report.fleet_report import report_on
 from ghapp.runners.verdict import State, judge
-from jobs.checks.health_report import _fleet
-from jobs.deliveries.installations import discover_installations
+from jobs.installations.discover import discover_installations
+from jobs.reports.health_report import _fleet
 from jobs.runners.confirm import confirm_installation
 from jobs.runners.sweep import sweep_installation
 from tests.stories.test_main_job import at_work

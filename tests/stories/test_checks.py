@@ -15,10 +15,10 @@ from ghapp.remediation.fuse import Fuse, FuseReason, Position
 from ghapp.remediation.store import WHOLE_ORG, Pause
 from ghapp.report.store import Reports
 from ghapp.store.audit import Trail
-from jobs.checks.health_report import report_installation
 from jobs.checks.publisher import CheckRunOutcome
-from jobs.checks.resume import resume_by_button
+from jobs.deliveries.resume import resume_by_button
 from jobs.remediation.remediate import remediate_runner
+from jobs.reports.health_report import report_installation
 from jobs.runners.confirm import confirm_installation
 from jobs.runners.sweep import sweep_installation
 from tests.stories.conftest import POOL

@@ -17,9 +17,9 @@ from ghapp.gate.store import GateChecks
 from ghapp.github.checks import Checks
 from ghapp.store import keys
 from ghapp.store.metric_counters import MetricCounters
-from jobs.checks.gate_report import report_gates_of
 from jobs.checks.publisher import CheckRunOutcome
 from jobs.context import open_context
+from jobs.reports.gate_report import report_gates_of
 from jobs.scheduler import waits_for_gate
 from tests.stories.test_gate import shards  # noqa: F401 - a fixture
 

@@ -8,7 +8,7 @@ import pytest
 
 from ghapp.github.deliveries import Account, DeliveredInstallation, Delivery
 from ghapp.installations.store import InstallationStates
-from jobs.deliveries.installations import installation_changed
+from jobs.installations.discover import installation_changed
 from jobs.runners import record_list
 from jobs.runners.confirm import confirm_installation
 from jobs.runners.sweep import sweep_installation

@@ -9,7 +9,7 @@ from http.server import ThreadingHTTPServer
 import pytest
 
 from jobs.context import open_context
-from jobs.deliveries.installations import discover_installations
+from jobs.installations.discover import discover_installations
 from tests.stories.conftest import POOL
 from tests.stories.leak_story import LABEL, NAMESPACE, leaking
 

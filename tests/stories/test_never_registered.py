@@ -6,12 +6,12 @@ from unittest import mock
 
 import pytest
 
-import jobs.deliveries.delivery_log
+import jobs.delivery_gaps.delivery_log
 from ghapp.deliveries.redelivery import Attempt
 from ghapp.github import delivery_log
 from ghapp.runners import observations
-from jobs.deliveries.installations import discover_installations
 from jobs.deliveries.redeliver import redeliver_failed
+from jobs.installations.discover import discover_installations
 from tests.stories.conftest import POOL
 from tests.stories.leak_story import NAMESPACE, NO_FUSE, leaking
 
@@ -114,7 +114,7 @@ def failing_delivery(at, event, *, installation):
         found = await real(github, since, *rest, **more)
         return found._replace(attempts=[*found.attempts, attempt] if attempt.at >= since else found.attempts)
 
-    return mock.patch.object(jobs.deliveries.delivery_log, "failed_attempts", failed_attempts)
+    return mock.patch.object(jobs.delivery_gaps.delivery_log, "failed_attempts", failed_attempts)
 
 
 async def test_while_deliveries_since_its_start_are_missing_it_waits_for_an_hour(leaky):

@@ -6,7 +6,7 @@ import pytest
 
 from ghapp.github.deliveries import Account, DeliveredInstallation, Delivery
 from ghapp.github.installation_client import RENEWAL_SECONDS
-from jobs.deliveries.installations import discover_installations, installation_changed
+from jobs.installations.discover import discover_installations, installation_changed
 from jobs.runners.sweep import sweep_installation
 
 HELD = {"organization_self_hosted_runners": "write", "checks": "write", "actions": "read", "metadata": "read"}

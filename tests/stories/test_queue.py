@@ -20,10 +20,11 @@ from ghapp.store.views import load_job_queue
 from ghapp.workflow_jobs.explanation import explain
 from ghapp.workflow_jobs.job import JobSearch, PullReference
 from ghapp.workflow_jobs.store import QueueChecks
-from jobs.checks import publisher, queue_report
-from jobs.checks.check_run_events import handle_check_event
+from jobs.checks import publisher
 from jobs.checks.publisher import CheckRunOutcome
-from jobs.checks.queue_report import report_queue_of
+from jobs.deliveries.check_run_events import handle_check_event
+from jobs.reports import queue_report
+from jobs.reports.queue_report import report_queue_of
 from jobs.runners.confirm import confirm_installation
 from jobs.runners.sweep import sweep_installation
 from tests.manifests.rendered import ROOT
@@ -235,7 +236,7 @@ async def test_a_repository_opts_out_by_a_topic(story):
 
 
 async def test_beyond_the_maximum_of_commits_no_other_one_gets_a_check_run(story, monkeypatch):
-    monkeypatch.setattr(queue_report, "MOST", 1)
+    monkeypatch.setattr(queue_report, "MOST_CHECKS", 1)
     async with story() as app:
         await later(app, 0)
         for repository in ("api", "web"):

@@ -9,9 +9,9 @@ import pytest
 from ghapp.doctor.runner import examine
 from ghapp.github.deliveries import Account, DeliveredInstallation, Delivery
 from ghapp.settings import Settings
-from jobs.checks.health_report import repository_for
 from jobs.context import open_context
-from jobs.deliveries.installations import discover_installations, installation_changed
+from jobs.installations.discover import discover_installations, installation_changed
+from jobs.reports.health_report import repository_for
 from jobs.runners.sweep import sweep_installation
 
 DRY_RUN = '[orgs.acme.remediation]\nmode = "dry-run"\n'

@@ -25,7 +25,7 @@ from ghapp.store import keys
 from jobs.deaths.job_deaths import examine_job_of
 from jobs.deaths.post_mortem import look_into
 from jobs.deaths.rerun import rerun_job_of
-from jobs.deliveries.installations import discover_installations
+from jobs.installations.discover import discover_installations
 from tests.manifests.rendered import ROOT
 from tests.stories import killed_rerun
 from tests.stories.conftest import POOL

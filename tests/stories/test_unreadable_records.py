@@ -18,7 +18,7 @@ from ghapp.store.quarantine import Quarantine
 from ghapp.store.tokens import Tokens
 from ghapp.web.app import build
 from jobs.deliveries.inbox import drain_inbox
-from jobs.deliveries.installations import discover_installations
+from jobs.installations.discover import discover_installations
 from jobs.leaks.reap import reap_installation
 from jobs.runners.confirm import confirm_installation
 from jobs.runners.sweep import sweep_installation

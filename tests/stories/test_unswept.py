@@ -9,8 +9,8 @@ import pytest
 from ghapp.installations.store import KEPT_SECONDS
 from ghapp.store import keys
 from jobs.deliveries.inbox import drain_inbox
-from jobs.deliveries.installations import discover_installations
-from jobs.runners import forget
+from jobs.installations import forget
+from jobs.installations.discover import discover_installations
 from jobs.runners.sweep import FORGET_SECONDS, sweep_installation
 from tests.stories.test_deliveries import deliver
 

@@ -14,7 +14,7 @@ from ghapp.installations.installation import Installation
 from ghapp.installations.store import Installations
 from ghapp.settings import Settings
 from ghapp.store.connect import connect_sync
-from jobs.checks.gate_report import report_gates_of
+from jobs.reports.gate_report import report_gates_of
 from jobs.scheduler import Scheduler
 from tests.stories.test_gate import shards  # noqa: F401 - a fixture
 

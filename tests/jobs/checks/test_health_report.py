@@ -12,9 +12,9 @@ from ghapp.queue.jobs import JobName
 from ghapp.report.check_run_state import wants_report
 from ghapp.settings import PoolSettings, Settings
 from ghapp.store.connect import connect_sync
-from jobs.checks import health_report
-from jobs.checks.health_report import report_installation
 from jobs.checks.publisher import CheckRunOutcome
+from jobs.reports import health_report
+from jobs.reports.health_report import report_installation
 from jobs.scheduler import Scheduler
 
 CONFIG = '[report]\nrepository = "acme/.github"\n'

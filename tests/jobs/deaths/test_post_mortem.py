@@ -23,7 +23,7 @@ from jobs.checks.publisher import CheckRunOutcome
 from jobs.context import configure
 from jobs.deaths.death_context import with_host_lines, with_runner_lines
 from jobs.deaths.post_mortem import look_into, post_mortem
-from jobs.deliveries.installations import discover_installations
+from jobs.installations.discover import discover_installations
 from tests.stories.death_story import a_job_runs, ask_logs_of, check_runs, its_runner_dies, kept, lease_is_over, look
 from tests.support.loki import Loki
 

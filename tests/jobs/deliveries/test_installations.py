@@ -17,7 +17,7 @@ from ghapp.installations.installation import Installation
 from ghapp.report.check_run_state import PostFailure
 from ghapp.runners.next_attempt import next_attempt
 from ghapp.store import keys
-from jobs.deliveries.installations import (
+from jobs.installations.discover import (
     BEGUN,
     CALLS_AN_HOUR,
     ENDED,

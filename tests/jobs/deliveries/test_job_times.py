@@ -6,7 +6,7 @@ import pytest
 
 from ghapp.settings import PoolSettings
 from ghapp.workflow_jobs.job import Job
-from jobs.deliveries.job_times import configured_pool
+from jobs.history.job_times import configured_pool
 from tests.rules.builders import online
 
 RULES = (PoolSettings("acme", "linux", ("linux-4vcpu",)), PoolSettings("acme", "big", ("big",)))

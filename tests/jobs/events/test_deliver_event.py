@@ -14,8 +14,8 @@ from ghapp.remediation.steps import LOOK_LASTS_SECONDS, is_open
 from ghapp.runners.evidence import Registration
 from ghapp.runners.observations import registration_seen, replaced
 from jobs.context import open_context
-from jobs.deliveries.installations import discover_installations
 from jobs.events.deliver_event import GIVEN_UP_SECONDS, REPLACE
+from jobs.installations.discover import discover_installations
 from tests.sandbox.receivers import Receiver
 from tests.support.event_delivery import deliver_event
 from tests.support.policy import replace_policy, replace_pools

@@ -15,9 +15,9 @@ from ghapp.pods.degraded_sources import HOST_LINES, DegradedSource
 from ghapp.pods.pod import Container, Pod
 from ghapp.pods.store import PodLocations, Pods
 from ghapp.store.views import Unseen, load_unseen
-from jobs.checks.health_report import enqueue_report_if_wanted, report_installation
 from jobs.checks.publisher import CheckRunOutcome
 from jobs.pods.cluster_summary import EVERY_SECONDS, summarize_cluster
+from jobs.reports.health_report import enqueue_report_if_wanted, report_installation
 from jobs.runners.sweep import sweep_installation
 from tests.stories.conftest import POOL
 from tests.support.snapshots import record_snapshot

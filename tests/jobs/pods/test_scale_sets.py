@@ -14,9 +14,9 @@ from ghapp.pods.store import Pods
 from ghapp.runners.delivery_lag import DeliveryArrivals, LateArrival
 from ghapp.sandbox.cluster.server import ClusterServer
 from ghapp.sandbox.cluster.shapes import AssignedJob
-from jobs.checks.health_report import report_installation
 from jobs.pods import scale_sets
 from jobs.pods.scale_sets import keep_scale_sets, record_scale_sets
+from jobs.reports.health_report import report_installation
 from jobs.runners.sweep import sweep_installation
 from tests.stories.conftest import POOL
 from tests.support.snapshots import record_snapshot

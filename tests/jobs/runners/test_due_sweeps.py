@@ -12,7 +12,7 @@ from ghapp.sandbox.config import OrgConfig, PoolConfig, SandboxConfig
 from ghapp.sandbox.server import SandboxServer
 from ghapp.settings import Settings
 from jobs.context import open_context
-from jobs.deliveries.installations import discover_installations
+from jobs.installations.discover import discover_installations
 from jobs.runners import due_sweeps, sweep
 from jobs.runners.due_sweeps import AT_ONCE, RETRY_SECONDS, sweep_due_installations
 from tests.stories.conftest import Clock

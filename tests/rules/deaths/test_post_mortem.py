@@ -23,7 +23,7 @@ from ghapp.deaths.post_mortem import (
     wants_lines,
 )
 from ghapp.deaths.texts import RERUN, needs_a_person, post_mortem_report
-from ghapp.report import LONGEST, Conclusion
+from ghapp.report.check_run import LONGEST, Conclusion
 from tests.rules.builders import MICROSECOND, NOW, lost
 
 LOST, STOPPED = JobWords(lost=True), JobWords(shutdown=True)

@@ -12,7 +12,7 @@ from ghapp.remediation.successors import heals
 from ghapp.runners.evidence import Evidence
 from ghapp.runners.observations import succeeded_by, succeeding
 from jobs.context import JobContext
-from jobs.deliveries.job_times import pool_labels
+from jobs.history.job_times import pool_labels
 
 HEAL_BUCKETS = (30.0, 60.0, 120.0, 180.0, 300.0, 600.0, 1200.0, 3600.0, 14_400.0)
 """Upper bounds, in seconds."""

@@ -12,7 +12,7 @@ from ghapp.github.checks import Checks
 from ghapp.installations.installation import Installation
 from ghapp.log import logger
 from ghapp.queue import jobs
-from ghapp.report import FleetView, Report, report_on
+from ghapp.report.check_run import Report
 from ghapp.report.check_run_state import (
     CheckRunState,
     CheckRunStep,
@@ -24,6 +24,8 @@ from ghapp.report.check_run_state import (
     repository_of,
     wants_report,
 )
+from ghapp.report.fleet import FleetView
+from ghapp.report.fleet_report import report_on
 from ghapp.store.views import load_fleet
 from jobs.checks.publisher import POSTED, CheckRunOutcome, open_checks, outcome_of, publish, retry_after
 from jobs.context import JobContext

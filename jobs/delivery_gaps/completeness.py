@@ -19,7 +19,7 @@ from ghapp.runners.delivery_lag import (
 from ghapp.runners.evidence import Evidence, Survey
 from ghapp.runners.verdict import missing_since
 from jobs.context import JobContext
-from jobs.deliveries.delivery_log import log_read_since
+from jobs.delivery_gaps.delivery_log import log_read_since
 
 log = logger(__name__)
 

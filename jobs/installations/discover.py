@@ -15,7 +15,7 @@ from ghapp.queue.jobs import JobName
 from ghapp.runners.absence import survey_after_failure
 from ghapp.runners.next_attempt import why_not_swept
 from jobs.context import JobContext, configured, open_context
-from jobs.runners.forget import forget_unswept
+from jobs.installations.forget import forget_unswept
 from jobs.scheduler import DISCOVER_SECONDS
 
 log = logger(__name__)

@@ -17,7 +17,7 @@ from ghapp.runners.transitions import is_expendable, may_be_forgotten
 from ghapp.runners.verdict import Limits, judge
 from ghapp.workflow_jobs.job import Job, is_over
 from jobs.context import JobContext
-from jobs.runners.incidents import record_deleted
+from jobs.history.incidents import record_deleted
 
 log = logger(__name__)
 

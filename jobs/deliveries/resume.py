@@ -12,11 +12,11 @@ from ghapp.installations.pacing import Purpose
 from ghapp.log import logger
 from ghapp.remediation.decision import DecisionInputs, by_pool, counts_for
 from ghapp.remediation.store import WHOLE_ORG
-from ghapp.report import RESUME
+from ghapp.report.check_run import RESUME
 from ghapp.store.audit import AuditEntry, Channel, Trail
-from jobs.checks.health_report import enqueue_report_if_wanted, repository_for
 from jobs.context import JobContext, configured, open_context
 from jobs.events.publish import publish_fuse_changes
+from jobs.reports.health_report import enqueue_report_if_wanted, repository_for
 
 log = logger(__name__)
 

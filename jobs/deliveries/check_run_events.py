@@ -7,15 +7,15 @@ from ghapp.github.deliveries import CheckRun, CheckSuite, Delivery
 from ghapp.installations.installation import Installation
 from ghapp.log import logger
 from ghapp.queue.jobs import JobName
-from ghapp.report import NAME, SWEEP, resumes_until
+from ghapp.report.check_run import NAME, SWEEP, resumes_until
 from ghapp.report.check_run_state import Head
 from ghapp.store.audit import AuditEntry, Channel
 from ghapp.store.presses import SWEEP_TOPIC
 from ghapp.workflow_jobs.job import PullReference, is_sha
-from jobs.checks.gate_report import restart_gate_check
-from jobs.checks.health_report import enqueue_report_if_wanted, repository_for
 from jobs.context import JobContext
 from jobs.deaths.rerun import request_by_button
+from jobs.reports.gate_report import restart_gate_check
+from jobs.reports.health_report import enqueue_report_if_wanted, repository_for
 
 MOST_PULLS = 10
 """Pull requests of one commit that are recorded."""
