@@ -23,6 +23,7 @@ from ghapp.notifications.conditions import (
     undecided_gates,
     unserved_conditions,
     unserved_subject,
+    version_conditions,
 )
 from ghapp.notifications.store import Notifications, PendingNotification
 from ghapp.notifications.texts import headline_of, message, page_of_topic
@@ -35,6 +36,7 @@ from ghapp.report.org_view import OrgView
 from ghapp.runners.evidence import Evidence
 from ghapp.runners.next_attempt import next_attempt
 from ghapp.store.views import load_fleet, load_gate_states, load_job_queue
+from ghapp.versions.lifetime import VersionStatus
 from ghapp.workflow_jobs.job import Job
 from jobs.context import JobContext, configured, open_context
 
@@ -95,7 +97,9 @@ async def _observe(context: JobContext, installation: Installation, notifier: No
     view = await context.org_view(installation)
     involved = {pool for pool, fuse in view.fuses.items() if fuse.position is not Position.CLOSED}
     involved |= {each.subject for each in known.values() if each.topic is Topic.FUSE and each.level}
-    runners = list((await context.runners.all(installation.id)).values()) if involved else []
+    has_versions = view.may_versions_end(now) or any(each.topic is Topic.VERSION for each in known.values())
+    runners = list((await context.runners.all(installation.id)).values()) if involved or has_versions else []
+    versions = view.versions(runners, now) if has_versions else []
     unserved = await _unserved(context, installation, now)
     gates = await load_gate_states(context, installation, context.settings, now)
     conditions = [
@@ -103,8 +107,10 @@ async def _observe(context: JobContext, installation: Installation, notifier: No
         *await _blind(context, installation, view, now),
         *unserved_conditions(unserved or [], {each.name for each in context.settings.pools_of(installation.org)}),
         *gate_conditions(gates),
+        *version_conditions([each for each in versions if each.is_news], now),
     ]
     unknown = [*([Topic.UNSERVED.value] if unserved is None else []), *undecided_gates(gates)]
+    unknown += _unseen_versions(view, versions, runners, now)
     moot = moot_conditions(known, view.fuses, gates)
     records, changes = observe(known, conditions, now, unknown, topics, moot)
     links = page_of_topic(context.links(installation))
@@ -153,6 +159,20 @@ async def _unserved(context: JobContext, installation: Installation, now: float)
         for job, reason in queue.unserved()
         if now - job.queued_at >= patience
     ]
+
+
+def _unseen_versions(
+    view: OrgView, versions: Iterable[VersionStatus], runners: Iterable[Evidence], now: float
+) -> list[str]:
+    """Returns the keys of versions that runners of the last day had and no online runner has at this moment.
+
+    A pool of ephemeral runners is empty for a while, again and again. Without a fresh list, nothing is known at all.
+    """
+    swept_at = view.survey.swept_at
+    if swept_at is None or now - swept_at > view.limits.stale_seconds:
+        return [Topic.VERSION.value]
+    in_use = {each.version for each in versions if each.is_in_use}
+    return [f"{Topic.VERSION.value}:{version}" for version in {each.version for each in runners} - in_use if version]
 
 
 def lost_by_pool(view: OrgView, runners: Iterable[Evidence], now: float) -> Mapping[str, int]:

@@ -39,6 +39,7 @@ from jobs.runners.check_runner import check
 from jobs.runners.confirm import confirm
 from jobs.runners.due_sweeps import sweep_due
 from jobs.runners.sweep import sweep
+from jobs.versions.end_dates import read_versions
 
 log = logger(__name__)
 
@@ -61,6 +62,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     JobName.RERUN: rerun_job,
     JobName.REDELIVER: redeliver,
     JobName.NOTIFICATIONS: send_notifications,
+    JobName.VERSIONS: read_versions,
 }
 
 

@@ -22,12 +22,15 @@ from ghapp.errors import (
     ServerUnavailableError,
     StoreUnavailableError,
     UnauthorizedError,
+    UnknownTargetError,
 )
 from ghapp.exit_codes import FAILED, INTERRUPTED, MISUSED
 from ghapp.gate import commands as gate
 from ghapp.notifications import commands as notify
 from ghapp.remediation import commands as remediation
 from ghapp.runners import commands as fleet
+from ghapp.scan import commands as scan
+from ghapp.versions.commands import versions
 from ghapp.workflow_jobs import commands as jobs
 
 WRONG_USAGE = (
@@ -35,6 +38,7 @@ WRONG_USAGE = (
     UnauthorizedError,
     UnknownOrgError,
     UnknownPoolError,
+    UnknownTargetError,
 )
 
 
@@ -74,7 +78,7 @@ def _exit_on_error(*, goes_over_http: Callable[[], bool] = lambda: False) -> Ite
 
 
 GROUPS: Mapping[str, Sequence[click.Command]] = {
-    "Look": (fleet.runners, fleet.explain, jobs.jobs, jobs.why, deaths.deaths, doctor.doctor),
+    "Look": (scan.scan, fleet.runners, fleet.explain, jobs.jobs, jobs.why, deaths.deaths, versions, doctor.doctor),
     "Act": (fleet.sweep, remediation.pause, remediation.resume, gate.gate, deliveries.deliveries),
     "Run": (roles.up, roles.web, roles.worker, roles.clock, roles.watch),
     "Set up": (init.init, tokens.token, notify.notify),

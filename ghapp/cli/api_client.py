@@ -215,6 +215,11 @@ class ApiClient:
         found.sort(key=lambda each: datetime.fromisoformat(each["at"]), reverse=True)
         return found[:limit]
 
+    async def versions(self, org: str | None) -> list[Any]:
+        """Returns the versions of the runner that run, each with its `org`."""
+        found = [await self._get(f"/v1/orgs/{_part(name)}/versions") for name in await self._orgs(org)]
+        return [{"org": document["org"], **each} for document in found for each in document["versions"]]
+
     async def dead_letters(self) -> list[dict[str, Any]]:
         """Returns the deliveries that were given up, oldest first."""
         return list((await self._get("/v1/deliveries/dead"))["deliveries"])

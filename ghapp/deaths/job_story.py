@@ -75,6 +75,7 @@ _WAITED_FOR = {
     QueueReason.FUSE_STOPPED: "its pool's runners were lost, and the fuse was stopped",
     QueueReason.RUNNERS_LOST: "its pool's runners were lost",
     QueueReason.RUNNERS_OFFLINE: "its pool's runners were offline",
+    QueueReason.RUNNERS_TOO_OLD: "its pool's runners were too old to get jobs",
     QueueReason.ALL_BUSY: "all runners of its pool were busy",
     QueueReason.NOT_ASSIGNED: "runners were idle, and GitHub assigned none",
 }

@@ -15,6 +15,7 @@ from ghapp.gate.active_shard import MOST_CANARIES, Deploy, Role, ShardRole, coun
 from ghapp.gate.agents import ON_A_MACHINE
 from ghapp.gate.shard_status import RunningJob, ShardStatus, causes
 from ghapp.gate.terraform_log import TerraformRun
+from ghapp.versions.lifetime import parse_version
 
 MOST_NAMED = 5
 """Maximum runners or jobs named in a sentence."""
@@ -86,8 +87,8 @@ class GateFailure:
         """True if all running versions are newer than the required one: the request is outdated, not the shard."""
         if "version" not in self.failed or self.version is None or not self.mine.online:
             return False
-        wanted = _version(self.version)
-        versions = [_version(each.version) for each in self.mine.online]
+        wanted = parse_version(self.version)
+        versions = [parse_version(each.version) for each in self.mine.online]
         return wanted is not None and all(runs is not None and runs >= wanted for runs in versions)
 
     @property
@@ -331,12 +332,6 @@ def _job(running: RunningJob) -> str:
 def _some(named: Sequence[str]) -> str:
     more = len(named) - MOST_NAMED
     return ", ".join(named[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
-
-
-def _version(text: str | None) -> tuple[int, ...] | None:
-    """Parses a version like `2.336.0`; returns None for other text."""
-    parts = (text or "").split(".")
-    return tuple(map(int, parts)) if all(part.isascii() and part.isdigit() for part in parts) else None
 
 
 def cleanup_steps(

@@ -27,6 +27,7 @@ from ghapp.settings import Settings
 from ghapp.store.connect import PipeliningRedis
 from ghapp.store.stores import Stores, open_stores, stores_over
 from ghapp.untrusted_text import shell_command
+from ghapp.versions.doctor import check_versions
 from ghapp.workflow_jobs.labels import nearest_label, normalized
 
 GROUP = "installations"
@@ -135,6 +136,7 @@ async def _of_records(
             now=now,
         ),
         *of_report(org, installation.at_github(repository) if repository else None, standing.setback),
+        *await check_versions(settings, stores, installation, now),
     ]
 
 

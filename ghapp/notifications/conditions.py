@@ -1,9 +1,10 @@
 """Decides which notifications people get: one when a condition opens, one when it closes, and never a storm. Pure.
 
 A condition is a state of an installation that a person wants to know of: a fuse that is not closed, no complete list
-of runners, jobs that no runner can take, a gate that failed. `observe` compares the present conditions with what
-people were last notified of. It keeps the difference until a notification may be sent, so that a condition that
-flaps, or a limit that was reached, loses nothing: people are then notified of the state at that time.
+of runners, jobs that no runner can take, a gate that failed, a version that gets no jobs any more. `observe` compares
+the present conditions with what people were last notified of. It keeps the difference until a notification may be sent,
+so that a condition that flaps, or a limit that was reached, loses nothing: people are then notified of the state at
+that time.
 
 Times are epoch seconds.
 """
@@ -20,6 +21,8 @@ from ghapp.installations.pool_matching import pool_of
 from ghapp.remediation.fuse import Fuse, FuseReason, Position
 from ghapp.runners.evidence import Survey
 from ghapp.untrusted_text import one_line
+from ghapp.versions.advice import day
+from ghapp.versions.lifetime import NOTICE_SECONDS, VersionStatus
 from ghapp.workflow_jobs.job import Job
 from ghapp.workflow_jobs.job_queue import JobQueue
 from ghapp.workflow_jobs.labels import missing_labels
@@ -48,6 +51,10 @@ always have a condition of their own.
 """
 
 
+MOST_ENDING = 10
+"""Versions of one organization that end or have ended, and are each a condition."""
+
+
 class Topic(StrEnum):
     """The kinds of conditions, as `[notify] events` names them."""
 
@@ -55,6 +62,7 @@ class Topic(StrEnum):
     BLIND = "blind"
     UNSERVED = "unserved"
     GATE = "gate"
+    VERSION = "version"
 
 
 class Condition(NamedTuple):
@@ -62,12 +70,13 @@ class Condition(NamedTuple):
 
     Attributes:
         topic: its kind.
-        subject: the pool, `pool/shard`, or an `unserved_subject`; empty for the whole organization, or for all other
-            label sets.
-        level: the fuse's position; "open" for other topics. Another level is worth another notification.
+        subject: the pool, `pool/shard`, a version, or an `unserved_subject`; empty for the whole organization, or for
+            all other label sets.
+        level: the fuse's position, or the urgency of a version's end; "open" for other topics. Another level is worth
+            another notification.
         since: when it began.
-        affected: lost runners, or jobs.
-        detail: its reason code, or the labels that no runner has.
+        affected: runners, or jobs.
+        detail: its reason code, the labels that no runner has, or the day on which a version ends.
     """
 
     topic: Topic
@@ -218,6 +227,26 @@ def gate_conditions(gates: Mapping[str, GateState]) -> list[Condition]:
         Condition(Topic.GATE, place, OPEN, each.failed_at, detail=each.ref)
         for place, each in gates.items()
         if each.failed_at is not None
+    ]
+
+
+def version_conditions(statuses: Iterable[VersionStatus], now: float) -> list[Condition]:
+    """Returns a condition for each version that ends or has ended, the worst first, `MOST_ENDING` at most.
+
+    Args:
+        statuses: of versions that end or have ended, the worst first.
+        now: epoch seconds.
+    """
+    return [
+        Condition(
+            Topic.VERSION,
+            each.version or "",
+            each.urgency.value,
+            now if each.jobs_end_at is None else min(now, each.jobs_end_at - NOTICE_SECONDS),
+            each.online,
+            "" if each.jobs_end_at is None else day(each.jobs_end_at),
+        )
+        for each in [*statuses][:MOST_ENDING]
     ]
 
 

@@ -15,6 +15,7 @@ from ghapp.remediation.fuse import WHOLE_INSTALLATION, Position, resume_command
 from ghapp.report.headline import Headline, HeadlineKind
 from ghapp.report.links import PageLinks
 from ghapp.untrusted_text import shell_command, without_markup
+from ghapp.versions.lifetime import Urgency
 
 Severity = Literal["info", "success", "warning", "failure"]
 """As Apprise names them; receivers show a colour or an icon."""
@@ -41,8 +42,10 @@ KINDS = {
     Topic.BLIND: (HeadlineKind.BLIND,),
     Topic.UNSERVED: (HeadlineKind.UNSERVED, HeadlineKind.LOST),
     Topic.GATE: (HeadlineKind.GATE,),
+    Topic.VERSION: (),
 }
-"""The headlines that a condition may have opened; of jobs that wait for lost runners, the loss is the headline."""
+"""The headlines that a condition may have opened; of jobs that wait for lost runners, the loss is the headline. The
+message of a version says as much as its headline."""
 
 
 def headline_of(change: Change, found: Sequence[Headline]) -> str:
@@ -138,12 +141,27 @@ def _gate(org: str, change: Change, _replaced: int) -> Rendered:
     return f"the gate of shard {shard} of pool {pool} failed", lines, "failure"
 
 
+def _version(org: str, change: Change, _replaced: int) -> Rendered:
+    version, date = without_markup(change.subject), without_markup(change.detail)
+    if not change.level:
+        title = f"version {version} of the runner is not in use any more, or does not end"
+        return title, [f"Reported for {lasted(change)}."], "success"
+    command = _command(shell_command("ghapp", "versions", "--org", org), "`ghapp versions`")
+    lines = [f"{runners(change.affected)} online with this version.", f"Run {command} for what to do."]
+    if change.level == Urgency.ACTION.value:
+        since = f" since {date}" if date else ""
+        return f"version {version} of the runner gets no jobs any more{since}", lines, "failure"
+    until = f" gets jobs until {date} only" if date else " gets no jobs any more soon"
+    severity: Severity = "warning" if change.level == Urgency.WARNING.value else "info"
+    return f"version {version} of the runner{until}", lines, severity
+
+
 def _command(command: str, otherwise: str) -> str:
     """Returns a command in backticks; `otherwise` if the receiver could take a part of it for markup."""
     return f"`{command}`" if without_markup(command, len(command)) == command else otherwise
 
 
-_OF = {Topic.FUSE: _fuse, Topic.BLIND: _blind, Topic.UNSERVED: _unserved, Topic.GATE: _gate}
+_OF = {Topic.FUSE: _fuse, Topic.BLIND: _blind, Topic.UNSERVED: _unserved, Topic.GATE: _gate, Topic.VERSION: _version}
 
 
 def page_of_topic(links: PageLinks) -> dict[Topic, str | None]:
@@ -153,6 +171,7 @@ def page_of_topic(links: PageLinks) -> dict[Topic, str | None]:
         Topic.BLIND: links.github,
         Topic.UNSERVED: links.jobs,
         Topic.GATE: links.gate,
+        Topic.VERSION: links.versions,
     }
 
 

@@ -55,6 +55,7 @@ class JobName(StrEnum):
     JOB_DEATH = "jobs.deaths.job_deaths.examine_job"
     REDELIVER = "jobs.redeliver.redeliver"
     NOTIFICATIONS = "jobs.notifications.send_notifications"
+    VERSIONS = "jobs.versions.end_dates.read_versions"
 
 
 QUEUE_OF = {
@@ -76,6 +77,7 @@ QUEUE_OF = {
     JobName.RERUN: "report",
     JobName.REDELIVER: "report",
     JobName.NOTIFICATIONS: "report",
+    JobName.VERSIONS: "report",
 }
 
 TIMEOUT_SECONDS = 100
@@ -207,6 +209,11 @@ def remediation_key(installation: int, runner_id: int) -> str:
 def enqueue_report(redis: Redis, installation: int) -> bool:
     """Enqueues a check whether the report has changed. Not retried, because the clock enqueues it again."""
     return enqueue(redis, JobName.REPORT, installation, key=f"report-{installation}", retry=False)
+
+
+def enqueue_versions(redis: Redis, installation: int) -> bool:
+    """Enqueues a read of the end dates of versions that are due. Not retried, because a later sweep enqueues it."""
+    return enqueue(redis, JobName.VERSIONS, installation, key=f"versions-{installation}", retry=False)
 
 
 def enqueue_gates(redis: Redis, installation: int) -> bool:

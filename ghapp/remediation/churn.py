@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 from ghapp.remediation.fuse import FuseLimits
 from ghapp.runners.evidence import Evidence, Survey, covered_seconds
+from ghapp.runners.outdated import gets_no_jobs
 from ghapp.runners.verdict import State
 
 CHURN_SECONDS = 3600.0
@@ -74,13 +75,14 @@ def _churn(members: Sequence[tuple[Evidence, State]], accepted_at: float, survey
     be another scope's. GitHub's ids ascend: a runner that was merely missed until now has an id below the highest known
     one. A newcomer that is lost again proves nothing: what it came for goes on. A machine that registers again under
     its name explains that registration and no other. If its replacement was granted, the registration may come of that.
+    One that gets no jobs because it is too old proves nothing either, and its place is taken by the next one.
     """
     earliest = accepted_at - CHURN_SECONDS
     registered_again = _registered_again(members)
     known_to = max((each.id for each, _ in members if each.first_seen <= accepted_at), default=0)
     arrivals, departures, requested = [], [], []
     for evidence, state in members:
-        if not evidence.registered:
+        if not evidence.registered or gets_no_jobs(evidence):
             continue
         came_at = evidence.first_seen
         is_proof = came_at <= accepted_at or (evidence.id > known_to and state is not State.INVALIDATED)

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from ghapp.runners.evidence import LIST_LASTS_SECONDS, Evidence
+from ghapp.runners.outdated import gets_no_jobs
 
 HEALED_WITHIN_SECONDS = 3600.0
 """A newcomer that came online later than this after the request is not its result."""
@@ -50,7 +51,8 @@ def heals(members: Iterable[Evidence], now: float) -> list[Heal]:
         return []
     # A runner that no list has shown is left out with its arrival, so with its departure as well: in a fleet of short
     # jobs most are, and their departures would explain every successor.
-    listed = [each for each in known if each.registered and each.was_online]
+    # One that gets no jobs because it is too old is no replacement.
+    listed = [each for each in known if each.registered and each.was_online and not gets_no_jobs(each)]
     newcomers = sorted((each for each in listed if each.succeeds is None), key=lambda each: (each.first_seen, each.id))
     departures = sorted(_left_at(each) for each in listed if _left_at(each) > 0.0)
     unexplained = [each for each in _unexplained(newcomers, departures) if each.online]

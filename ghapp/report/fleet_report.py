@@ -12,6 +12,7 @@ from ghapp.report.headline import Headline, HeadlineKind, Severity, headlines, t
 from ghapp.report.markdown import code, prose
 from ghapp.runners.texts import as_of, healed_text, runners_text, summary_of
 from ghapp.untrusted_text import one_line
+from ghapp.versions.texts import versions_text
 from ghapp.workflow_jobs.texts import queue_table, unserved_text
 
 LONGEST_TITLE = 200
@@ -81,6 +82,8 @@ def _stopped_at(fleet: FleetView, pools: Sequence[PoolView]) -> float:
 
 def _text(fleet: FleetView, pools: Sequence[PoolView], now: float) -> str:
     after = "".join(
-        f"\n\n{part}" for part in (unserved_text(fleet), healed_text(pools), cluster_text(fleet, now)) if part
+        f"\n\n{part}"
+        for part in (versions_text(fleet, now), unserved_text(fleet), healed_text(pools), cluster_text(fleet, now))
+        if part
     )
     return runners_text(fleet, pools, now, LONGEST - len(after)) + after

@@ -3,10 +3,10 @@
 The page, `ghapp runners`, the terminal, the check run and the API begin with the first of these headlines, and list the
 others as what is open. Each says what is wrong, what it means, and what to do next: the sentences exist here alone.
 
-In this order: GitHub cannot be read; runners are lost; a fuse is not closed; jobs without a runner; a gate failed;
-phantoms; sources of the cluster that are not seen; a pause; offline runners; jobs that wait for a busy pool. Within one
-kind, what waits for a person comes first. A suspect is no headline in its first minutes: each ephemeral runner is
-one for seconds at the end of its job.
+In this order: GitHub cannot be read; runners are lost; a fuse is not closed; runners that are too old; jobs without a
+runner; a gate failed; phantoms; sources of the cluster that are not seen; a pause; offline runners; jobs that wait for
+a busy pool; versions that end soon. Within one kind, what waits for a person comes first. A suspect is no headline in
+its first minutes: each ephemeral runner is one for seconds at the end of its job.
 """
 
 from __future__ import annotations
@@ -38,6 +38,8 @@ from ghapp.report.fleet import FleetView, PoolView, RunnerView
 from ghapp.runners.next_attempt import BLINDNESS, NEEDS_AN_OWNER, UNKNOWN_BLINDNESS
 from ghapp.runners.verdict import State
 from ghapp.untrusted_text import shell_command
+from ghapp.versions.advice import version_text
+from ghapp.versions.lifetime import Urgency, VersionState
 from ghapp.workflow_jobs.demand import UnservedJob
 from ghapp.workflow_jobs.reason import STUCK
 
@@ -58,6 +60,7 @@ class HeadlineKind(StrEnum):
     BLIND = "blind"
     LOST = "lost"
     FUSE = "fuse"
+    TOO_OLD = "too-old"
     UNSERVED = "unserved"
     GATE = "gate"
     PHANTOM = "phantom"
@@ -66,6 +69,7 @@ class HeadlineKind(StrEnum):
     SUSPECT = "suspect"
     OFFLINE = "offline"
     SLOW = "slow"
+    VERSION = "version"
     WELL = "well"
 
 
@@ -131,6 +135,7 @@ def headlines(fleet: FleetView, pools: Sequence[PoolView], now: float) -> list[H
         *_limited(_blind(fleet, now)),
         *_limited(_lost(fleet, pools, now)),
         *_limited(_fuses(fleet, pools)),
+        *_limited(_versions(fleet, now)),
         *_limited(_unserved(fleet, pools)),
         *_limited(_gates(fleet, now)),
         *_limited(_phantoms(fleet)),
@@ -159,6 +164,7 @@ def title_of(found: Sequence[Headline]) -> str:
 _TOGETHER: dict[HeadlineKind, Callable[[int, Headline], str]] = {
     HeadlineKind.LOST: lambda count, _: f"{counted(count, 'runner')} lost",
     HeadlineKind.FUSE: lambda count, worst: f"{count:,} fuses not closed, {worst.short}",
+    HeadlineKind.TOO_OLD: lambda count, _: f"{counted(count, 'runner')} too old",
     HeadlineKind.UNSERVED: lambda count, _: f"{counted(count, 'job')} without a runner",
     HeadlineKind.GATE: lambda count, _: f"{count:,} gates failed",
     HeadlineKind.PHANTOM: lambda count, _: counted(count, "phantom"),
@@ -167,6 +173,7 @@ _TOGETHER: dict[HeadlineKind, Callable[[int, Headline], str]] = {
     HeadlineKind.SUSPECT: lambda count, _: f"{counted(count, 'runner')} suspect",
     HeadlineKind.OFFLINE: lambda count, _: f"{counted(count, 'runner')} offline or unknown",
     HeadlineKind.SLOW: lambda count, _: f"{counted(count, 'job')} waiting long",
+    HeadlineKind.VERSION: lambda count, _: f"versions of {counted(count, 'runner')} end soon",
 }
 """The title of several headlines of a kind, from what they count together and the worst of them."""
 
@@ -394,6 +401,41 @@ def _fuses(fleet: FleetView, pools: Sequence[PoolView]) -> Iterator[Headline]:
             "incidents",
             "" if is_whole else pool,
             f"fuse {fuse.position}",
+        )
+
+
+# ---- versions of the runner
+
+
+_URGENCIES = {
+    Urgency.NOTICE: Severity.BUSY,
+    Urgency.WARNING: Severity.ATTENTION,
+    Urgency.ACTION: Severity.CRITICAL,
+}
+
+
+def _versions(fleet: FleetView, now: float) -> Iterator[Headline]:
+    """Versions that get no jobs any more, and those that end soon; without numbers that come and go with the fleet."""
+    every = fleet.view.versions(fleet.runners, now) if fleet.view.may_versions_end(now) else []
+    for status in every:
+        if not status.is_news:
+            continue
+        has_ended = status.state is VersionState.ENDED
+        steps = fleet.view.steps_for(status, every)
+        pools = [each.pool for each in status.pools]
+        text = version_text(status)
+        yield Headline(
+            HeadlineKind.TOO_OLD if has_ended else HeadlineKind.VERSION,
+            _URGENCIES[status.urgency],
+            f"{text[:1].upper()}{text[1:]}.",
+            steps[0].step if steps else "",
+            shell_command("ghapp", "versions", "--org", fleet.org),
+            status.jobs_end_at if has_ended else None,
+            "versions",
+            pools[0] if len(pools) == 1 else "",
+            f"version {status.version} {'gets no jobs' if has_ended else 'ends soon'}",
+            max(status.online, 1),
+            f"version {status.version} {status.state} {status.urgency}",
         )
 
 

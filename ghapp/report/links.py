@@ -49,6 +49,11 @@ class PageLinks:
         return self._page("jobs")
 
     @property
+    def versions(self) -> str | None:
+        """The versions of the runner."""
+        return self._page("versions")
+
+    @property
     def gate(self) -> str | None:
         """The gates of the blue/green pools."""
         return self._page("gate")

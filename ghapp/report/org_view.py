@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Protocol
 
 from ghapp.gate.shard_status import ShardRule
-from ghapp.installations.pool_matching import ReplacerRule, rule_named, runner_pool
+from ghapp.installations.pool_matching import PoolMatcher, ReplacerRule, rule_named, runner_pool
 from ghapp.pods.pod_claim import PodClaim, claim_on
 from ghapp.remediation.fuse import WHOLE_INSTALLATION, Fuse, fuse_of
 from ghapp.remediation.pause import PauseView
@@ -16,15 +17,39 @@ from ghapp.remediation.status import ReplacementStatus, ReplacementTerms, replac
 from ghapp.remediation.steps import may_terminate, replacement_path
 from ghapp.report.documents import HealthDocument, health_document
 from ghapp.runners.evidence import Evidence, Survey
-from ghapp.runners.verdict import Limits, Verdict, judge
-from ghapp.workflow_jobs.capacity import available_runners, departures
+from ghapp.runners.outdated import ended_without_job, refusals
+from ghapp.runners.verdict import Limits, Verdict, is_absent, judge, missing_since
+from ghapp.versions.advice import VersionStep, fleet_kind, target_version, version_steps
+from ghapp.versions.counts import REFUSED_SECONDS, PoolVersion, count_versions
+from ghapp.versions.lifetime import (
+    EndDates,
+    VersionLimits,
+    VersionState,
+    VersionStatus,
+    ended_versions,
+    judge_versions,
+    last_jobs,
+    may_end,
+)
+from ghapp.workflow_jobs.capacity import NOT_ASSIGNED_SECONDS, available_runners, departures
 from ghapp.workflow_jobs.job import Job
-from ghapp.workflow_jobs.job_queue import JobQueue, QueueInputs
+from ghapp.workflow_jobs.job_queue import JobQueue, QueueInputs, no_steps
 from ghapp.workflow_jobs.runner_groups import RunnerGroups
 
 
 class FleetRule(ShardRule, ReplacerRule, Protocol):
     """A configured pool."""
+
+
+def is_listed(evidence: Evidence) -> bool:
+    """True if GitHub lists the runner, and neither its controller nor ghapp removed it."""
+    is_removed = evidence.retired_at is not None or evidence.removed_at is not None
+    return evidence.registered and not is_removed and not is_absent(evidence)
+
+
+def _was_refused(evidence: Evidence, now: float) -> bool:
+    """True if the runner ended within the last hour because it is too old."""
+    return ended_without_job(evidence) and 0.0 <= now - missing_since(evidence) <= REFUSED_SECONDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +65,8 @@ class OrgView:
         pauses: by pool; `*` is the whole org's.
         claimed: pod claims by runner and pod name. Some may have expired since they were read: `claim_on` checks.
         mode: of `[remediation]`.
+        end_dates: by version of the runner: until when GitHub gives it jobs.
+        version_limits: the `[versions]` table.
         is_current: False if this was read before Redis became unavailable: nothing may be done because of it.
     """
 
@@ -51,6 +78,8 @@ class OrgView:
     pauses: Mapping[str, PauseView] = field(default_factory=dict)
     claimed: Mapping[str, PodClaim] = field(default_factory=dict)
     mode: Mode = "act"
+    end_dates: Mapping[str, EndDates] = field(default_factory=dict)
+    version_limits: VersionLimits = field(default_factory=VersionLimits)
     is_current: bool = True
 
     @property
@@ -119,6 +148,42 @@ class OrgView:
             )
         )
 
+    def versions(self, runners: Iterable[Evidence], now: float) -> list[VersionStatus]:
+        """The versions of the registered runners, and until when they get jobs; the worst first."""
+        known, matcher = list(runners), PoolMatcher(self.rules)
+        present = ((matcher.pool(each), each) for each in known if is_listed(each))
+        refused = ((matcher.pool(each), each) for each in known if _was_refused(each, now))
+        counts = count_versions(present, refused)
+        jobs = last_jobs(known, refusals(known))
+        return judge_versions(counts, self.end_dates, self.version_limits, now, jobs)
+
+    def may_versions_end(self, now: float) -> bool:
+        """True if a version may end soon, or have ended; cheap, and False for most organizations at most times."""
+        return may_end(self.end_dates, self.version_limits, now)
+
+    def steps_for(self, status: VersionStatus, statuses: Iterable[VersionStatus]) -> list[VersionStep]:
+        """What to do about a version that ends or has ended, in each of its pools; `statuses`: of all versions."""
+        target = target_version(statuses)
+        return [step for pool in status.pools for step in self._steps_in(pool, status, target)]
+
+    def _steps_of_pool(self, runners: Sequence[Evidence], now: float, pool: str) -> list[VersionStep]:
+        """What to do about the versions of a pool that have ended."""
+        statuses = self.versions(runners, now)
+        target, found = target_version(statuses), list[VersionStep]()
+        for status in statuses:
+            for each in status.pools if status.state is VersionState.ENDED else ():
+                found += self._steps_in(each, status, target) if each.pool == pool else ()
+        return [*dict.fromkeys(found)]
+
+    def _steps_in(self, pool: PoolVersion, status: VersionStatus, target: str | None) -> Sequence[VersionStep]:
+        rule = rule_named(pool.pool, self.rules)
+        kind = fleet_kind(None if rule is None else rule.replacer, is_ephemeral=pool.is_ephemeral)
+        return version_steps(status, pool.pool, kind, target)
+
+    def ended_versions(self, runners: Sequence[Evidence], now: float) -> Mapping[str, float]:
+        """The versions of these runners that get no jobs any more, and since when."""
+        return ended_versions(runners, self.end_dates, self.version_limits, now, refusals(runners))
+
     def job_queue(
         self,
         runners: Iterable[Evidence],
@@ -127,13 +192,26 @@ class OrgView:
         *,
         ended: Sequence[Job] = (),
         groups: RunnerGroups | None = None,
+        settled_after_seconds: float = NOT_ASSIGNED_SECONDS,
+        hosted_labels: frozenset[str] = frozenset(),
     ) -> JobQueue:
-        """The org's jobs at `now`, and why each queued one waits. `ended`: jobs that ended within the last hour."""
+        """The org's jobs at `now`, and why each queued one waits.
+
+        Args:
+            runners: evidence of all runners that may take them.
+            jobs: jobs that are not over.
+            now: epoch seconds.
+            ended: jobs that ended within the last hour.
+            groups: the org's runner groups; None if they were not read.
+            settled_after_seconds: as of `QueueInputs`.
+            hosted_labels: as of `QueueInputs`.
+        """
         swept_at, runners = self.survey.swept_at, list(runners)
+        too_old = self.ended_versions(runners, now)
         inputs = QueueInputs(
             org=self.org,
             jobs=jobs,
-            runners=available_runners(runners, self.rules),
+            runners=available_runners(runners, self.rules, too_old, now),
             rules=self.rules,
             ended=ended,
             fuses=self.fuses,
@@ -142,7 +220,10 @@ class OrgView:
             mode=self.mode,
             own_images=self.survey.own_images,
             left_at=departures(runners, now),
+            version_steps=partial(self._steps_of_pool, runners, now) if too_old else no_steps,
             fresh=swept_at is not None and now - swept_at <= self.limits.stale_seconds,
+            settled_after_seconds=settled_after_seconds,
+            hosted_labels=hosted_labels,
         )
         return JobQueue(inputs, now)
 

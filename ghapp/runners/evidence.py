@@ -185,6 +185,9 @@ class Evidence(NamedTuple):
     failed_calls: FailedCalls | None = None
     """The calls about a lost runner that have failed since GitHub's last answer; see `failed_calls`."""
 
+    outdated_at: float | None = None
+    """Since when GitHub gives this ephemeral runner no jobs because of its version; see `outdated`."""
+
     @property
     def is_busy(self) -> bool:
         """True if GitHub returned it busy later than in the second in which its known job ended.

@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from ghapp.runners.evidence import Evidence, Survey, covered_seconds, observed_at
+from ghapp.runners.outdated import ended_without_job
 from ghapp.runners.remains import PROCESS_ENDED, RemainsKind
 
 JOB_LEASE_SECONDS = 600.0
@@ -50,6 +51,7 @@ class Reason(StrEnum):
     JOB_COMPLETED = "JobCompleted"
     REMOVED_BY_CONTROLLER = "RemovedByController"
     REREGISTERED = "Reregistered"
+    VERSION_DEPRECATED = "VersionDeprecated"
     REPLACED_WHILE_OFFLINE = "ReplacedWhileOffline"
     HANGS_AFTER_JOB = "HangsAfterJob"
     NOT_NEEDED = "NotNeeded"
@@ -119,6 +121,8 @@ def _judged(evidence: Evidence, survey: Survey, now: float, limits: Limits, *, s
             return State.RETIRED, Reason.REREGISTERED, missing_since(evidence)
         if is_spent(evidence) and not hanging:
             return State.RETIRED, Reason.JOB_COMPLETED, evidence.job_ended_at or missing_since(evidence)
+        if ended_without_job(evidence):
+            return State.RETIRED, Reason.VERSION_DEPRECATED, missing_since(evidence)
         if evidence.removed_at is not None and evidence.confirmed_at is None:
             return State.INVALIDATED, Reason.REPLACED_WHILE_OFFLINE, evidence.removed_at
         if evidence.not_needed_at is not None:

@@ -40,7 +40,8 @@ OUT_OF_MEMORY_LOG = (
     "Running job: build",
     "npm run build: heap 7.4 GiB of 8 GiB",
 )
-KILLED, TERMINATED = 137, 143
+VERSION_REFUSED_LOG = "An error occured: Runner version v{version} is deprecated and cannot receive messages."
+KILLED, TERMINATED, REFUSED = 137, 143, 7
 
 
 @dataclass(slots=True)
@@ -193,7 +194,11 @@ class FleetPods:
             found = self._cluster.object("pods", NAMESPACE, pod.name)
             statuses = [] if found is None else found["status"].get("containerStatuses", [])
             if any(each["name"] == "runner" and "running" in each["state"] for each in statuses):
-                self._cluster.container_ends(NAMESPACE, pod.name, log=JOB_DONE_LOG)
+                if pod.runner.refused:
+                    log = (VERSION_REFUSED_LOG.format(version=pod.runner.version),)
+                    self._cluster.container_ends(NAMESPACE, pod.name, exit_code=REFUSED, reason="Error", log=log)
+                else:
+                    self._cluster.container_ends(NAMESPACE, pod.name, log=JOB_DONE_LOG)
         elif not pod.is_forgotten and now - pod.ended_at >= CLEANUP_SECONDS:
             self._delete(pod)
             del self._pods[pod.runner.id]

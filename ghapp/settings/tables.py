@@ -12,6 +12,7 @@ from ghapp.leaks.guards import LeakLimits
 from ghapp.remediation.fuse import FuseLimits
 from ghapp.remediation.plan import RemediationLimits
 from ghapp.runners.verdict import Limits
+from ghapp.versions.lifetime import VersionLimits
 from ghapp.workflow_jobs.queue_check import QueueLimits
 
 
@@ -37,14 +38,14 @@ class ReportSettings:
     repository: str | None = None
 
 
-NotifyTopic = Literal["fuse", "blind", "unserved", "gate"]
+NotifyTopic = Literal["fuse", "blind", "unserved", "gate", "version"]
 
 
 @dataclass(frozen=True, slots=True)
 class NotifySettings:
     """The `[notify]` table: the conditions of which `GHAPP_NOTIFY_URLS` are notified."""
 
-    events: tuple[NotifyTopic, ...] = ("fuse", "blind", "unserved", "gate")
+    events: tuple[NotifyTopic, ...] = ("fuse", "blind", "unserved", "gate", "version")
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,3 +109,4 @@ class Policy:
     leaks: LeakLimits = field(default_factory=LeakLimits)
     queue: QueueLimits = field(default_factory=QueueLimits)
     notify: NotifySettings = field(default_factory=NotifySettings)
+    versions: VersionLimits = field(default_factory=VersionLimits)

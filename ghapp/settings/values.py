@@ -28,6 +28,7 @@ NAMES = {
     "deploy_repository": (r"[\w.-]+/[\w.-]+", "owner/name"),
     "name": (r"(?!\*$)[^/\x00-\x1f]+", "a name without a slash, and not *, which stands for all pools"),
     "namespace": (r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", "the name of a Kubernetes namespace"),
+    "minimum": (r"[0-9]{1,9}(\.[0-9]{1,9}){1,3}", "a version of the runner, such as 2.336.0"),
     "owner_label": (r"([a-z0-9.-]{1,253}/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?", "a Kubernetes label's key"),
 }
 """By key: the pattern of its values, and its description."""

@@ -833,6 +833,17 @@ def runner_groups(installation: int) -> str:
 
 @keys_of(
     HASH,
+    KeyBound(number="one entry per version that runs, for which GitHub was asked", seconds=MONTH),
+    (WORKER,),
+    (WORKER, WEB, COMMANDS),
+)
+def runner_versions(installation: int) -> str:
+    """Version of the runner → EndDates, as GitHub last reported them."""
+    return f"ghapp:{installation}:runner-versions"
+
+
+@keys_of(
+    HASH,
     KeyBound(most=2_000, number="; no other commit gets one meanwhile", seconds=3 * DAY),
     (WORKER,),
     (WORKER, CLOCK),

@@ -40,6 +40,7 @@ from ghapp.store.quarantine import Quarantine
 from ghapp.store.schedule import Schedule
 from ghapp.store.tokens import Tokens
 from ghapp.timings import NORMAL, Timings
+from ghapp.versions.store import RunnerVersions
 from ghapp.workflow_jobs.store import Demand, QueueChecks, RunnerGroupStore
 
 if TYPE_CHECKING:
@@ -88,6 +89,7 @@ class Stores:
     reports: Reports
     reruns: Reruns
     runner_groups: RunnerGroupStore
+    runner_versions: RunnerVersions
     runners: Runners
     schedule: Schedule
     settled: SettledSweeps
@@ -167,6 +169,7 @@ def stores_over(
         reports=Reports(redis),
         reruns=Reruns(redis),
         runner_groups=RunnerGroupStore(redis),
+        runner_versions=RunnerVersions(redis),
         runners=Runners(redis, clock),
         schedule=Schedule(redis),
         settled=SettledSweeps(redis),

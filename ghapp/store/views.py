@@ -41,15 +41,26 @@ async def load_org_view(stores: Stores, installation: Installation, settings: Se
     Raises:
         StoreUnavailableError: Redis does not answer.
     """
-    survey, fuses, pauses, claims = await asyncio.gather(
+    survey, fuses, pauses, claims, end_dates = await asyncio.gather(
         stores.runners.survey(installation.id),
         stores.fuses.all(installation.id),
         stores.fuses.pauses(installation.id),
         stores.pod_claims.stored(installation.id),
+        stores.runner_versions.all(installation.id),
     )
     rules, policy = settings.pools_of(installation.org), settings.of(installation.org)
-    mode = policy.remediation.mode
-    return OrgView(installation.org, rules, policy.evidence, survey, fuses, pauses, by_name(claims), mode)
+    return OrgView(
+        org=installation.org,
+        rules=rules,
+        limits=policy.evidence,
+        survey=survey,
+        fuses=fuses,
+        pauses=pauses,
+        claimed=by_name(claims),
+        mode=policy.remediation.mode,
+        end_dates=end_dates,
+        version_limits=policy.versions,
+    )
 
 
 async def load_current_runners(

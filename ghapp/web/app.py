@@ -36,6 +36,8 @@ from ghapp.runners.api import FastHealth, HealthEndpoints
 from ghapp.settings import Settings
 from ghapp.store.connect import PipeliningRedis, connect, connect_sync
 from ghapp.store.stores import Stores, stores_over
+from ghapp.versions.api import VersionEndpoint
+from ghapp.versions.pages import VersionPages
 from ghapp.web.api.doctor import DoctorEndpoint
 from ghapp.web.api.overview import OverviewEndpoints
 from ghapp.web.api.status import StatusEndpoints
@@ -150,6 +152,7 @@ def build(
                 ClaimEndpoints(stores, reader, authenticator, clock),
                 GateEndpoints(settings, stores, reader, authenticator, enqueue_job, clock),
                 DeathEndpoints(stores, reader),
+                VersionEndpoint(reader, clock),
                 HistoryEndpoints(reading, reader, clock),
                 EventStream(settings, stores, reader, authenticator, clock, stopping),
                 status,
@@ -205,6 +208,7 @@ def _page_routes(host: PageHost, examination: Examination, enqueue_job: Enqueue)
         *IncidentPages(host).routes(),
         *GatePages(host).routes(),
         *JobPages(host).routes(),
+        *VersionPages(host).routes(),
         *Buttons(host, enqueue_job).routes(),
     ]
 

@@ -18,6 +18,7 @@ from ghapp.runners.api import HealthEndpoints
 from ghapp.settings import Settings
 from ghapp.store.connect import connect_sync
 from ghapp.store.stores import Stores
+from ghapp.versions.api import VersionEndpoint
 from ghapp.web.api.overview import OverviewEndpoints
 from ghapp.web.authentication import CommandAuthenticator
 from ghapp.web.fleet_view import FleetReader
@@ -46,6 +47,7 @@ def command_api(settings: Settings, stores: Stores, clock: Clock, user: str) -> 
             RemediationEndpoints(settings, stores, reader, authenticator, clock),
             GateEndpoints(settings, stores, reader, authenticator, enqueue_job, clock),
             DeathEndpoints(stores, reader),
+            VersionEndpoint(reader, clock),
         ),
         exception_handlers={HTTPException: as_problem},
     )

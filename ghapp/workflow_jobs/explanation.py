@@ -182,6 +182,19 @@ def _not_assigned(_queue: JobQueue, _job: Job, placement: Placement) -> _Words:
     ]
 
 
+def _too_old(queue: JobQueue, _job: Job, placement: Placement) -> _Words:
+    outdated, pool = placement.count("outdated"), placement.pool
+    versions = _listed(sorted(set[str]().union(*(each.too_old for each in placement.permitted))))
+    if outdated:
+        text = f"{_all_runners(outdated)} of {pool} online {'has' if outdated == 1 else 'have'} version {versions}"
+    else:
+        text = f"runners of {pool} have version {versions}, end without a job and are started again"
+    org = shell_command("ghapp", "versions", "--org", queue.inputs.org)
+    steps = [QueueStep(*each) for each in queue.inputs.version_steps(pool)]
+    look = QueueStep(org, "it shows which versions run, and until when GitHub gives them jobs")
+    return f"{text}, and GitHub gives that no jobs any more", [*steps, look]
+
+
 def _paused(queue: JobQueue, _: Job, placement: Placement) -> _Words:
     lost = placement.count("lost")
     text = f"{_lost(lost, placement.pool)}, and remediation is paused"
@@ -222,6 +235,7 @@ _WORDS = {
     QueueReason.HOSTED_BY_GITHUB: _hosted,
     QueueReason.UNKNOWN_POOL: _unknown_pool,
     QueueReason.GROUP_EXCLUDES_REPOSITORY: _group,
+    QueueReason.RUNNERS_TOO_OLD: _too_old,
     QueueReason.ALL_BUSY: _busy,
     QueueReason.NOT_ASSIGNED: _not_assigned,
     QueueReason.POOL_PAUSED: _paused,

@@ -6,12 +6,14 @@ The reasons in their order; the first that holds is the job's:
 2. `UnknownPool`: the job names no labels, but a runner group alone, which GitHub does not report while it is queued.
 3. `NoRunnerWithLabels`: no known runner has all of them.
 4. `GroupExcludesRepository`: the runner groups of all runners with these labels exclude the repository.
-5. `NotAssigned`: such a runner has been idle for a minute, and the job has waited for a minute.
-6. `AllBusy`: such runners are online, and all of them are busy.
-7. `PoolPaused`: none is online, some are lost, and a pause prevents their replacement.
-8. `FuseStopped`: the same, and the fuse is stopped.
-9. `RunnersLost`: none is online, and some are lost, or missing and not confirmed as lost yet.
-10. `RunnersOffline`: none is online; GitHub lists them as offline.
+5. `RunnersTooOld`: such runners are online, or end without a job one after the other, and GitHub gives none of their
+   versions jobs any more.
+6. `NotAssigned`: another such runner has been idle for a minute, and the job has waited for a minute.
+7. `AllBusy`: such runners are online, and all that get jobs are busy.
+8. `PoolPaused`: none is online, some are lost, and a pause prevents their replacement.
+9. `FuseStopped`: the same, and the fuse is stopped.
+10. `RunnersLost`: none is online, and some are lost, or missing and not confirmed as lost yet.
+11. `RunnersOffline`: none is online; GitHub lists them as offline.
 
 There is no reason in the first minute while a runner is idle: GitHub is about to assign the job. Nor is there one while
 the last runner with these labels left a moment ago, at the end of its job: the next one starts (`departures`).
@@ -38,6 +40,7 @@ class QueueReason(StrEnum):
     FUSE_STOPPED = "FuseStopped"
     RUNNERS_LOST = "RunnersLost"
     RUNNERS_OFFLINE = "RunnersOffline"
+    RUNNERS_TOO_OLD = "RunnersTooOld"
     ALL_BUSY = "AllBusy"
     NOT_ASSIGNED = "NotAssigned"
 
@@ -49,6 +52,7 @@ STUCK = frozenset(
         QueueReason.POOL_PAUSED,
         QueueReason.FUSE_STOPPED,
         QueueReason.RUNNERS_OFFLINE,
+        QueueReason.RUNNERS_TOO_OLD,
     }
 )
 """The job starts only after a person has changed something."""
@@ -88,8 +92,11 @@ def reason_of(job: Job, placement: Placement, brakes: Brakes, now: float) -> Que
         return QueueReason.NO_RUNNER_WITH_LABELS
     if not placement.permitted:
         return QueueReason.GROUP_EXCLUDES_REPOSITORY
-    if placement.count("online"):
-        if not placement.count("idle"):
+    online, outdated = placement.count("online"), placement.count("outdated")
+    if online == outdated and (outdated or placement.count("looping")):
+        return QueueReason.RUNNERS_TOO_OLD
+    if online:
+        if not placement.count("free"):
             return QueueReason.ALL_BUSY
         is_late = now - job.queued_at >= NOT_ASSIGNED_SECONDS and placement.count("settled")
         return QueueReason.NOT_ASSIGNED if is_late else None

@@ -50,6 +50,7 @@ _TITLES = {
     "FuseStopped": "The runners of {jobs} are lost, and the fuse is stopped",
     "RunnersLost": "The runners of {jobs} are lost",
     "RunnersOffline": "All runners of {jobs} are offline",
+    "RunnersTooOld": "GitHub gives the version of the runners of {jobs} no jobs",
     "AllBusy": "All runners of {jobs} are busy",
     "NotAssigned": "Runners are idle, but GitHub assigns no job",
 }
@@ -62,6 +63,7 @@ _PARTS: Mapping[QueueReason | None, tuple[str, str]] = {
     QueueReason.FUSE_STOPPED: ("waits for lost runners, fuse stopped", "wait for lost runners, fuse stopped"),
     QueueReason.RUNNERS_LOST: ("waits for lost runners", "wait for lost runners"),
     QueueReason.RUNNERS_OFFLINE: ("waits for offline runners", "wait for offline runners"),
+    QueueReason.RUNNERS_TOO_OLD: ("waits for runners that are too old", "wait for runners that are too old"),
     QueueReason.ALL_BUSY: ("waits for busy runners", "wait for busy runners"),
     QueueReason.NOT_ASSIGNED: ("waits while runners are idle", "wait while runners are idle"),
     QueueReason.HOSTED_BY_GITHUB: ("waits for a GitHub-hosted runner", "wait for GitHub-hosted runners"),

@@ -42,6 +42,7 @@ from jobs.deaths.death_context import facts_of, with_facts, with_host_lines, wit
 from jobs.deaths.post_mortem_check import post_check_run
 from jobs.deaths.rerun import job_words, request_if_automatic, rerun_facts
 from jobs.events.publish import death_id, publish_death
+from jobs.versions.refusals import record_refusal
 
 log = logger(__name__)
 
@@ -74,6 +75,7 @@ async def look_into(context: JobContext, installation_id: int, which: str, look:
         known = await context.deaths.one(installation_id, which)
         if not is_mine or installation is None or known is None:
             return CheckRunOutcome.NOTHING_TO_DO
+        await record_refusal(context, installation, known)
         return await _look(context, installation, known, look)
 
 

@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 from asyncio import gather
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from ghapp.errors import GitHubError
+from ghapp.github.runner_list import ListResult, get_each
 from ghapp.incidents.history import HistorySample, sample
 from ghapp.incidents.settled import Settled, is_settled
 from ghapp.installations.installation import Installation
 from ghapp.installations.pacing import Purpose
 from ghapp.pods.observed_remains import by_namespace
+from ghapp.queue.jobs import enqueue_versions
 from ghapp.remediation.decision import are_at_rest
 from ghapp.report.remaining_losses import RemainingLosses
 from ghapp.runners import absence
 from ghapp.runners.absence import GetResult, RunnerList
 from ghapp.runners.evidence import Evidence, Survey
+from ghapp.runners.outdated import refusals, version_ended
 from ghapp.runners.remains import RemainsKind
 from ghapp.runners.verdict import is_absent
 from ghapp.store.presses import FAILED
+from ghapp.versions.lifetime import EndDates, ended_versions, versions_to_ask
 from jobs.context import JobContext
 from jobs.delivery_gaps.completeness import expect_deliveries
 from jobs.failed_calls import record_failed_calls
@@ -28,7 +33,6 @@ from jobs.installations.forget import forget_outdated
 from jobs.pods.remains import observe_remains
 from jobs.remediation.job_lookup import look_up_jobs
 from jobs.runners.confirm import confirm_listed, prepare_confirmation
-from jobs.runners.list_runners import ListResult, get_each
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +103,8 @@ async def record_list(
 ) -> tuple[SweepResult, HistorySample | None]:
     """Records the listed and the missing runners, queries GitHub for each suspect, and confirms those that are due.
 
+    It enqueues the job that asks for the end dates of their versions, if one is due.
+
     Args:
         context: the context of the job.
         installation: the installation.
@@ -112,11 +118,12 @@ async def record_list(
     """
     limits, rules = context.settings.of(installation.org).evidence, context.settings.pools_of(installation.org)
     await context.settled.begin(installation.id)
-    known = await context.runners.all(installation.id)
+    known, end_dates = await gather(context.runners.all(installation.id), context.runner_versions.all(installation.id))
     listed, sampled = await _verified(context, installation, observation.runner_list, known)
     after = absence.survey_after(survey, listed, began, observation.changed)
     folds = absence.folds_of_list(listed, known, survey, began)
     records = {**known, **await context.runners.revise(installation.id, folds, known)}
+    records |= await _mark_outdated(context, installation, records, end_dates, began)
     await expect_deliveries(context, installation, records.values())
     listed_at = context.clock()  # listing took time, and the watch's views may be newer than its start
     records |= await _read_cluster(context, installation, records.values(), listed_at)
@@ -144,6 +151,8 @@ async def record_list(
     settled = Settled(began, observation.digest, at_rest)
     if _is_quiet(context, installation, listed, records, after, settled):
         await context.settled.keep(installation.id, settled)
+    if versions_to_ask(Counter(each.version for each in listed.runners.values()), end_dates, at):
+        enqueue_versions(context.queue_redis, installation.id)
     missing = absence.suspects(records.values(), after, at, limits)
     swept = SweepResult(
         org=installation.org,
@@ -185,6 +194,26 @@ async def keep_judgement(
         at_rest=settled.at_rest,
         repeats=after.repeats,
     )
+
+
+async def _mark_outdated(
+    context: JobContext,
+    installation: Installation,
+    records: Mapping[int, Evidence],
+    end_dates: Mapping[str, EndDates],
+    began: float,
+) -> dict[int, Evidence]:
+    """Records which ephemeral runners get no jobs because of their version: they end without one."""
+    runners, limits = records.values(), context.settings.of(installation.org).versions
+    ended = ended_versions(runners, end_dates, limits, began, refusals(runners))
+
+    def fold(evidence: Evidence | None) -> Evidence | None:
+        if evidence is None or evidence.version not in ended:
+            return evidence
+        return version_ended(evidence, ended[evidence.version])
+
+    outdated = [each.id for each in runners if each.version in ended and fold(each) is not each]
+    return await context.runners.revise(installation.id, dict.fromkeys(outdated, fold), records) if outdated else {}
 
 
 async def _verified(

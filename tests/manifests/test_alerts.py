@@ -48,6 +48,10 @@ OLDEST = "ghapp_jobs_oldest_queued_seconds" + LINUX
 TABLE = {
     "GhappSweepsOverdue": Case({LAST: NOW - 900.5}, {LAST: NOW - 900}),
     "GhappSweepsFailing": Case({SINCE: NOW - 600.5, LAST: NOW - 9999}, {SINCE: NOW - 600, LAST: NOW - 9999}),
+    "GhappRunnersTooOld": Case(
+        {'ghapp_runners_by_version{org="acme",pool="linux",version="2.335.1",state="ending"}': 1},
+        {'ghapp_runners_by_version{org="acme",pool="linux",version="2.337.0",state="current"}': 40},
+    ),
     "GhappFuseStopped": Case({STOPPED: 1}, {STOPPED: 0}),
     "GhappFuseProving": Case({PROVING: 1}, {PROVING: 0}),
     "GhappReplacementUnanswered": Case(

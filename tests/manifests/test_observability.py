@@ -12,6 +12,7 @@ from ghapp.loki import client
 from ghapp.pods.phantom_kinds import PhantomKind
 from ghapp.remediation.fuse import Position
 from ghapp.runners.verdict import State
+from ghapp.versions.lifetime import VersionState
 from ghapp.web.api.metrics import HELP, family_of
 from jobs.leaks import delete
 from tests.manifests.rendered import MANIFESTS, ROOT, kinds
@@ -33,6 +34,7 @@ GAUGES = {
     "ghapp_budget_left_calls": {"org"},
     "ghapp_next_sweep_timestamp_seconds": {"org"},
     "ghapp_runners": {"org", "pool", "state"},
+    "ghapp_runners_by_version": {"org", "pool", "version", "state"},
     "ghapp_runners_healed": {"org", "pool"},
     "ghapp_replacements_unanswered": {"org", "pool"},
     "ghapp_fuse": {"org", "pool", "position"},
@@ -99,7 +101,7 @@ def test_queried_metrics_exist(query):
 
 
 VALUES = {
-    "state": {each.value for each in State},
+    "state": {each.value for each in (*State, *VersionState)},
     "position": {each.value for each in Position},
     "cause": {each.value for each in Cause},
     "kind": {each.value for each in PhantomKind},

@@ -6,7 +6,7 @@ from ghapp.report.org_view import OrgView
 from ghapp.runners.verdict import Limits
 from tests.rules.builders import lost, survey
 
-VIEW_FIELDS = ("org", "rules", "limits", "survey", "fuses", "pauses", "claimed", "mode")
+VIEW_FIELDS = ("org", "rules", "limits", "survey", "fuses", "pauses", "claimed", "mode", "end_dates", "version_limits")
 
 
 def fleet_of(*runners, org_pause=None, **changes) -> FleetView:

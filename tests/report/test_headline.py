@@ -19,6 +19,7 @@ from ghapp.report.links import PageLinks
 from ghapp.runners.deletion_progress import Deletion
 from ghapp.runners.next_attempt import BLINDNESS, NEEDS_AN_OWNER, NOT_SCHEDULED, OVERDUE, NextAttempt
 from ghapp.runners.verdict import Limits, Reason
+from ghapp.versions.lifetime import DAY, NOTICE_SECONDS, WARNING_SECONDS, EndDates, VersionLimits
 from ghapp.workflow_jobs.demand import UnservedJob
 from ghapp.workflow_jobs.job import Job
 from ghapp.workflow_jobs.reason import QueueReason
@@ -53,11 +54,16 @@ EVERYTHING = {
     "gates": {"rollout/pink": FAILED_GATE},
     "phantoms": [PHANTOM],
     "degraded_sources": [DegradedSource("pods in runners", "RBAC lacks watch on pods")],
+    "end_dates": {
+        "2.335.1": EndDates(NOW, NOW - DAY, is_known=True),
+        "2.336.0": EndDates(NOW, NOW + DAY, is_known=True),
+    },
 }
 
 
 def test_all_that_is_wrong_is_listed_in_one_order_and_the_worst_is_the_headline():
-    runners = (online(1), lost(2), suspect(3, absent_since=NOW - 301), present(4))
+    old = [online(5, version="2.335.1"), online(6, version="2.336.0")]
+    runners = (online(1), lost(2), suspect(3, absent_since=NOW - 301), present(4), *old)
     assert [each.kind for each in found(*runners, **EVERYTHING)] == [
         each for each in HeadlineKind if each is not HeadlineKind.WELL
     ]
@@ -446,3 +452,76 @@ def test_how_many_phantoms_there_are_is_no_news_and_another_reason_is():
     assert [each.news for each in one] == [each.news for each in two]
     other = found(online(), phantoms=[PHANTOM._replace(reason=PhantomReason.POD_LOST)])
     assert [each.news for each in one] != [each.news for each in other]
+
+
+# Versions of the runner.
+
+
+@pytest.mark.parametrize(
+    ("ends_in", "kind", "severity", "meaning"),
+    [
+        (NOTICE_SECONDS + 1, HeadlineKind.WELL, Severity.GOOD, "well"),
+        (NOTICE_SECONDS, HeadlineKind.VERSION, Severity.BUSY, "version 2.335.1 ending notice"),
+        (WARNING_SECONDS + 1, HeadlineKind.VERSION, Severity.BUSY, "version 2.335.1 ending notice"),
+        (WARNING_SECONDS, HeadlineKind.VERSION, Severity.ATTENTION, "version 2.335.1 ending warning"),
+        (0, HeadlineKind.TOO_OLD, Severity.CRITICAL, "version 2.335.1 ended action"),
+    ],
+)
+def test_the_end_of_a_version_is_a_headline_two_weeks_before_and_is_critical_once_it_is_there(
+    ends_in, kind, severity, meaning
+):
+    dates = {"2.335.1": EndDates(NOW, NOW + ends_in, is_known=True)}
+    headline, *others = found(online(1, version="2.335.1"), online(2), end_dates=dates)
+    assert (headline.kind, headline.severity, headline.meaning, others) == (kind, severity, meaning, [])
+
+
+OVER = {"2.335.1": EndDates(NOW, NOW - DAY, is_known=True)}
+
+
+def test_a_version_that_has_ended_says_what_to_do_and_where_there_is_more():
+    (headline,) = found(online(1, version="2.335.1"), online(2, version="2.337.0"), end_dates=OVER)
+    assert headline.sentence == "1 runner of linux-4vcpu has version 2.335.1, which gets no jobs since 2026-09-20."
+    assert "unpack the newest release" in headline.step
+    assert (headline.command, headline.page, headline.pool, headline.affected, headline.since) == (
+        "ghapp versions --org acme",
+        "versions",
+        POOL,
+        1,
+        NOW - DAY,
+    )
+
+
+def test_the_version_to_install_is_the_newest_that_is_known_to_be_current():
+    dates = {**OVER, "2.337.0": EndDates(NOW, is_known=True)}
+    (headline,) = found(online(1, version="2.335.1"), online(2, version="2.337.0"), end_dates=dates)
+    assert "unpack 2.337.0" in headline.step
+
+
+@pytest.mark.parametrize(
+    "runners",
+    [
+        [present(1, version="2.335.1")],
+        [online(1, version="2.335.1", retired_at=NOW)],
+        [online(1, version="2.335.1", registered=False)],
+        [online(1, version=None)],
+    ],
+    ids=["offline", "removed by its controller", "of another scope", "no version"],
+)
+def test_a_version_that_no_online_runner_has_is_no_headline(runners):
+    assert not {HeadlineKind.TOO_OLD, HeadlineKind.VERSION} & {
+        each.kind for each in found(*runners, end_dates=OVER, version_limits=VersionLimits("2.336.0"))
+    }
+
+
+def refused(number):
+    came = NOW - 600
+    return lost(
+        number, ephemeral=True, version="2.335.1", first_seen=came, outdated_at=came, returned_at=came + 30
+    )._replace(absent_since=came + 60, missing_at=came + 61)
+
+
+@pytest.mark.parametrize(("ended", "is_shown"), [(2, False), (3, True)])
+def test_a_loop_of_ephemeral_runners_is_a_headline_though_none_is_online(ended, is_shown):
+    kinds = found(*map(refused, range(1, ended + 1)), end_dates=OVER)
+    assert [each.kind for each in kinds] == [HeadlineKind.TOO_OLD if is_shown else HeadlineKind.WELL]
+    assert not is_shown or "3 ephemeral ones ended within an hour without a job" in kinds[0].sentence

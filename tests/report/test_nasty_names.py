@@ -155,6 +155,9 @@ CHANGES = {
     "no more of them": (Topic.UNSERVED, ""),
     "a gate that fails": (Topic.GATE, "open"),
     "and fails no longer": (Topic.GATE, ""),
+    "a version that ends soon": (Topic.VERSION, "notice"),
+    "a version that has ended": (Topic.VERSION, "action"),
+    "and does no longer": (Topic.VERSION, ""),
 }
 
 

@@ -87,6 +87,24 @@ def test_the_text_for_a_failed_gate():
 
 
 @pytest.mark.parametrize(
+    ("level", "detail", "title", "severity"),
+    [
+        ("notice", "2026-10-05", "version 2.335.1 of the runner gets jobs until 2026-10-05 only", "info"),
+        ("warning", "2026-10-05", "version 2.335.1 of the runner gets jobs until 2026-10-05 only", "warning"),
+        ("warning", "", "version 2.335.1 of the runner gets no jobs any more soon", "warning"),
+        ("action", "2026-10-05", "version 2.335.1 of the runner gets no jobs any more since 2026-10-05", "failure"),
+        ("action", "", "version 2.335.1 of the runner gets no jobs any more", "failure"),
+    ],
+)
+def test_the_text_for_a_version_that_ends(level, detail, title, severity):
+    change = Change(Topic.VERSION, "2.335.1", level, "", AT, AT, 3, detail)
+    body = "3 runners online with this version.\nRun `ghapp versions --org acme` for what to do."
+    assert message("acme", change) == Message(f"ghapp: acme: {title}", body, severity)
+    over = message("acme", change._replace(level="", at=AT + 7260))
+    assert (over.body, over.severity) == ("Reported for 2 h 1 min.", "success")
+
+
+@pytest.mark.parametrize(
     ("seconds", "text"),
     [(-5, "0 s"), (0.4, "0 s"), (59, "59 s"), (60, "1 min"), (3599, "59 min 59 s"), (3600, "1 h"), (90_061, "1 d 1 h")],
 )

@@ -405,9 +405,17 @@ def test_every_table_of_the_contract_is_taken(read):
     explain_after_seconds = 300
     busy_after_seconds = 1800
     [notify]
-    events = ["fuse", "blind", "unserved", "gate"]
+    events = ["fuse", "blind", "unserved", "gate", "version"]
     """
     assert read(toml).policy == Policy()
+
+
+def test_the_oldest_version_that_gets_jobs_is_a_version(read):
+    settings = read('[versions]\nminimum = "2.336.0"\n[orgs.acme.versions]\nminimum = "2.99"\n')
+    assert (settings.policy.versions.minimum, settings.of("acme").versions.minimum) == ("2.336.0", "2.99")
+    for wrong in ('"2"', '"v2.336.0"', '"latest"', "2.336", '""', '"2.336.0-rc1"'):
+        with pytest.raises(ConfigurationError, match=r"\[versions\] minimum"):
+            read(f"[versions]\nminimum = {wrong}\n")
 
 
 def test_runners_have_their_pods_names_where_leaks_or_a_pool_says_so(read):

@@ -11,6 +11,7 @@ from typing import Any
 
 from ghapp.sandbox.control.controls import FOREVER, Controls, NoSuchThingError, exposed, known
 from ghapp.sandbox.fleet.runners import GroupAccess
+from ghapp.sandbox.fleet.versions import VersionEnd
 
 
 class RunnerControls(Controls):
@@ -63,6 +64,33 @@ class RunnerControls(Controls):
         for runner in runners:
             fleet.come_online_soon(runner, self.world.now())
         return [runner.id for runner in runners]
+
+    @exposed
+    def set_version(
+        self, org: str, *, version: str, ids: Sequence[int] = (), count: int = 0, pool: str | None = None
+    ) -> list[int]:
+        """Changes the version of runners; with `pool` alone that of all its runners, and of those that it starts.
+
+        An empty version is listed as none, as by GitHub Enterprise Server.
+        """
+        place = self._org(org)
+        if pool is not None and not ids and not count:
+            if pool not in place.fleet.pools:
+                raise NoSuchThingError(f"no pool {pool!r}; there are {', '.join(place.fleet.pools)}")
+            place.fleet.starts_version[pool] = version
+            count = len(place.fleet.roster.registered)
+        runners = self._registered(place, ids, count, pool)
+        place.fleet.set_version(runners, version, self.world.now())
+        return [runner.id for runner in runners]
+
+    @exposed
+    def end_version(self, *, version: str, jobs_in: float | None = None, registration_in: float | None = None) -> None:
+        """Releases a version, or changes when it ends, in seconds from now; None: there is no date yet."""
+        now = self.world.now()
+        at = [None if seconds is None else now + seconds for seconds in (jobs_in, registration_in)]
+        self.world.versions.put(version, VersionEnd(*at))
+        for place in self.world.orgs.values():
+            place.fleet.apply_versions_at(max(now, at[0] or now))
 
     @exposed
     def take_offline(

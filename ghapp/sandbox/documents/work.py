@@ -10,7 +10,7 @@ from typing import Any
 from ghapp.sandbox.config import READ_ONLY_LABELS
 from ghapp.sandbox.documents.accounts import Document, rfc3339, rfc3339_or_none
 from ghapp.sandbox.fleet.jobs import Run, SandboxJob, SandboxRepository
-from ghapp.sandbox.fleet.runners import DEFAULT_GROUP_ID, DEFAULT_GROUP_NAME, RUNNER_VERSION, Runner
+from ghapp.sandbox.fleet.runners import DEFAULT_GROUP_ID, DEFAULT_GROUP_NAME, Runner
 
 WORKFLOW = "CI"
 WORKFLOW_PATH = ".github/workflows/ci.yml"
@@ -18,7 +18,8 @@ WORKFLOW_PATH = ".github/workflows/ci.yml"
 
 def runner_document(runner: Runner) -> Document:
     """Returns a registration as the list and the single GET show it."""
-    return {
+    version = {"version": runner.version} if runner.version else {}
+    return version | {
         "id": runner.id,
         "name": runner.name,
         "os": "Linux",
@@ -26,7 +27,6 @@ def runner_document(runner: Runner) -> Document:
         "busy": runner.busy,
         "ephemeral": runner.ephemeral,
         "runner_group_id": DEFAULT_GROUP_ID,
-        "version": RUNNER_VERSION,
         "labels": [
             {"id": number, "name": name, "type": "read-only" if name in READ_ONLY_LABELS else "custom"}
             for number, name in enumerate(runner.labels, start=1)

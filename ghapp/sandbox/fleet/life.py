@@ -19,8 +19,12 @@ from ghapp.sandbox.fleet.events import FleetEvent, JobMoved, RunnerEnded, Runner
 from ghapp.sandbox.fleet.jobs import JobAction, SandboxJob, SandboxRepository
 from ghapp.sandbox.fleet.roster import Roster
 from ghapp.sandbox.fleet.runners import GroupAccess, Runner
+from ghapp.sandbox.fleet.versions import NEWEST, VersionSchedule
 
 FAILING_SHARE = 0.06
+
+REFUSED_SECONDS = (2.0, 6.0)
+"""How long a runner is online that GitHub refuses because of its version."""
 
 #: Job ids are 64 bits wide on GitHub; these are, too, and far from any runner's id.
 FIRST_JOB_ID = 40_000_000_000
@@ -32,6 +36,8 @@ class FleetLife:
 
     Attributes:
         roster: the runners, registered or not.
+        versions: until when GitHub gives jobs to the versions of the runner.
+        starts_version: the version that new runners of a pool have, if it is not the newest, by pool.
     """
 
     def __init__(
@@ -44,7 +50,10 @@ class FleetLife:
         first_id: int,
         now: float,
         quiet: bool,
+        versions: VersionSchedule | None = None,
     ) -> None:
+        self.versions = VersionSchedule() if versions is None else versions
+        self.starts_version: dict[str, str] = {}
         self.pools = {pool.name: pool for pool in pools}
         self.roster = Roster(rng, first_id)
         self._repositories = list(repositories)
@@ -102,7 +111,10 @@ class FleetLife:
     def register(self, pool_name: str, *, replaces: int | None = None) -> Runner:
         """Registers a pool's runner whose process has just started; GitHub shows it offline."""
         pool = self.pools[pool_name]
-        return self.roster.enrol(pool=pool_name, labels=pool.all_labels, ephemeral=pool.ephemeral, replaces=replaces)
+        version = self.starts_version.get(pool_name, NEWEST)
+        return self.roster.enrol(
+            pool=pool_name, labels=pool.all_labels, ephemeral=pool.ephemeral, replaces=replaces, version=version
+        )
 
     def register_jit(self, name: str, labels: tuple[str, ...]) -> Runner:
         """Registers a just-in-time runner, which has no process yet."""
@@ -121,6 +133,23 @@ class FleetLife:
     def come_online_soon(self, runner: Runner, now: float) -> None:
         """Schedules a registered runner to come online after the settling time."""
         self._timers.at(now + self._lasting(self._pace.settle), partial(self._settle, runner=runner))
+
+    def set_version(self, runners: Iterable[Runner], version: str, now: float) -> None:
+        """Changes the version of runners, as after an update; each then gets jobs or not."""
+        for runner in runners:
+            runner.version = version
+            self.roster.touch()
+        self.apply_versions(now)
+
+    def apply_versions(self, now: float) -> None:
+        """Stops the assignment of jobs to idle runners whose version has ended, and resumes it for others."""
+        for runner in [each for each in self.roster.registered.values() if each.waiting]:
+            self._board.rest(runner)
+            self._offer(runner, now)
+
+    def apply_versions_at(self, at: float) -> None:
+        """The same, when the end of a version comes."""
+        self._timers.at(at, self.apply_versions)
 
     def retire(self, runner: Runner, now: float) -> None:
         """Removes registration and process; a running job fails as one does that lost its runner."""
@@ -255,8 +284,15 @@ class FleetLife:
         self._timers.at(at + job.duration, lambda end: None if job.abandoned else self.finish(job, end, conclusion))
 
     def _offer(self, runner: Runner, at: float) -> None:
-        """Gives a runner that became idle the oldest job it can run, or lets it wait."""
+        """Gives a runner that became idle the oldest job it can run, or lets it wait.
+
+        One whose version has ended gets none. If it is ephemeral, its process ends, and its pool requests another.
+        """
         if runner.waiting and runner.id in self.roster.registered:
+            if not self.versions.gives_jobs(runner.version, at):
+                if runner.ephemeral:
+                    self._timers.at(at + self._lasting(REFUSED_SECONDS), partial(self._refuse, runner))
+                return
             job = self._board.job_for(runner)
             if job is not None:
                 self._start(job, runner, at)
@@ -272,6 +308,15 @@ class FleetLife:
             self.roster.touch()
             self._happened.append(RunnerOnline(runner, at))
             self._offer(runner, at)
+
+    def _refuse(self, runner: Runner, at: float) -> None:
+        if not runner.waiting or self.versions.gives_jobs(runner.version, at):
+            return
+        runner.refused = True
+        self._end(runner)
+        self._happened.append(RunnerEnded(runner, at))
+        if runner.pool in self.pools:
+            self.boot(runner.pool, at)
 
     def _end(self, runner: Runner) -> None:
         self._board.rest(runner)

@@ -7,6 +7,7 @@ import string
 from random import Random
 
 from ghapp.sandbox.fleet.runners import Runner
+from ghapp.sandbox.fleet.versions import NEWEST
 
 NAME_ALPHABET = string.ascii_lowercase + string.digits
 
@@ -37,12 +38,19 @@ class Roster:
         self.version += 1
 
     def enrol(
-        self, *, pool: str, labels: tuple[str, ...], ephemeral: bool, name: str = "", replaces: int | None = None
+        self,
+        *,
+        pool: str,
+        labels: tuple[str, ...],
+        ephemeral: bool,
+        name: str = "",
+        replaces: int | None = None,
+        version: str = NEWEST,
     ) -> Runner:
         """Adds a registration, offline at first; its name is derived from the pool unless it has one."""
         name = name or self._new_name(pool)
         self._names.add(name)
-        runner = Runner(next(self._ids), name, pool, labels, ephemeral, replaces=replaces)
+        runner = Runner(next(self._ids), name, pool, labels, ephemeral, replaces=replaces, version=version)
         self.registered[runner.id] = runner
         self.touch()
         return runner

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ghapp.sandbox.fleet.jobs import SandboxJob
+from ghapp.sandbox.fleet.versions import NEWEST
 
-RUNNER_VERSION = "2.336.0"
 DEFAULT_GROUP_ID = 1
 DEFAULT_GROUP_NAME = "Default"
 
@@ -38,6 +38,8 @@ class Runner:
         alive: True while the process runs. Without its registration it is a zombie.
         held: busy without a job, as real runners sometimes are.
         replaces: id of the runner that this one replaces.
+        version: of the runner application; empty: GitHub lists none, as GitHub Enterprise Server.
+        refused: True if its process ended because GitHub gives its version no jobs.
     """
 
     id: int
@@ -50,6 +52,8 @@ class Runner:
     held: bool = False
     job: SandboxJob | None = None
     replaces: int | None = None
+    version: str = NEWEST
+    refused: bool = False
 
     @property
     def busy(self) -> bool:

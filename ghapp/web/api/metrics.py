@@ -30,6 +30,8 @@ HELP = {
     "ghapp_next_sweep_timestamp_seconds": "When the next attempt to sweep is due.",
     "ghapp_runners": "Runners by org, pool and state: invalidated runners are lost, and no successor is online; "
     "retired ones left within the last 24 hours.",
+    "ghapp_runners_by_version": "Runners that GitHub lists, by configured pool, version and state of the version; all "
+    "other pools are pool other, and all but 20 versions of an org are version other.",
     "ghapp_runners_healed": "Runners lost within the last 24 hours whose successor is online.",
     "ghapp_replacements_unanswered": "Lost runners whose replacement was accepted longer ago than [fuse] "
     "prove_seconds, and whose successor is not online.",

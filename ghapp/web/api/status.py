@@ -35,6 +35,8 @@ from ghapp.store.metric_counters import MOST_SHARDS, OTHER_SHARD, series_name
 from ghapp.store.probe import probe_write
 from ghapp.store.stores import Stores
 from ghapp.store.views import load_unseen
+from ghapp.versions.api import version_samples
+from ghapp.versions.lifetime import EndDates
 from ghapp.web.api.expositions import Exposition, Expositions
 from ghapp.web.api.metrics import FORMATS, Sample, exposition, format_for
 from ghapp.web.operation import Answer, Clock, Handler, Operation, problems
@@ -89,6 +91,7 @@ class _OrgRecords(NamedTuple):
     summary: ClusterSummary | None
     jobs: Sequence[Job]
     groups: RunnerGroups | None
+    end_dates: Mapping[str, EndDates]
 
 
 class LiveDocument(msgspec.Struct, frozen=True):
@@ -158,6 +161,7 @@ class StatusEndpoints:
         self._pods, self._cluster_summaries = stores.pods, stores.cluster_summaries
         self._delivery_status = stores.delivery_status
         self._demand, self._runner_groups = stores.demand, stores.runner_groups
+        self._runner_versions = stores.runner_versions
         self._expositions = Expositions()
 
     def handlers(self) -> Mapping[Operation, Handler]:
@@ -272,20 +276,22 @@ class StatusEndpoints:
 
     async def _state_of(self, known: InstallationStatus) -> _OrgRecords:
         installation = known.installation.id
-        return _OrgRecords(
-            *await asyncio.gather(
+        records, end_dates = await asyncio.gather(
+            asyncio.gather(
                 self._runners.all(installation),
                 self._fuses.all(installation),
                 self._fuses.pauses(installation),
                 self._cluster_summaries.of(installation),
                 self._demand.all(installation),
                 self._runner_groups.of(installation),
-            )
+            ),
+            self._runner_versions.all(installation),
         )
+        return _OrgRecords(*records, end_dates)
 
     def _of_org(self, known: InstallationStatus, records: _OrgRecords) -> list[Sample]:
         installation, allowance, survey, attempt = known
-        runners, fuses, pauses, summary, jobs, groups = records
+        runners, fuses, pauses, summary, jobs, groups, end_dates = records
         now, org = self._clock(), {"org": installation.org}
         samples = [
             Sample("ghapp_budget_limit_calls", org, allowance.limit),
@@ -297,9 +303,20 @@ class StatusEndpoints:
         samples += _phantoms(org, summary)
         samples += self._counted(installation, survey, runners.values(), now)
         policy, rules = self._settings.of(installation.org), self._settings.pools_of(installation.org)
-        view = OrgView(installation.org, rules, policy.evidence, survey, fuses, pauses, mode=policy.remediation.mode)
+        view = OrgView(
+            installation.org,
+            rules,
+            policy.evidence,
+            survey,
+            fuses,
+            pauses,
+            mode=policy.remediation.mode,
+            end_dates=end_dates,
+            version_limits=policy.versions,
+        )
         queue = view.job_queue(runners.values(), jobs, now, groups=groups)
         samples += job_samples(org, queue, by_shard(runners.values(), rules))
+        samples += version_samples(org, view.versions(runners.values(), now), rules)
         return samples + org_samples(org, survey, fuses, pauses)
 
     def _counted(

@@ -17,6 +17,7 @@ from ghapp.notifications import api as events
 from ghapp.pods import api as claims
 from ghapp.remediation import api as remediation
 from ghapp.runners import api as health
+from ghapp.versions import api as versions
 from ghapp.web.api import doctor, overview, status
 from ghapp.web.openapi.schemas import components
 from ghapp.web.operation import Schema
@@ -31,6 +32,7 @@ OPERATIONS = (
     *events.OPERATIONS,
     *claims.OPERATIONS,
     *deaths.OPERATIONS,
+    *versions.OPERATIONS,
     *history.OPERATIONS,
     *remediation.OPERATIONS,
     *gate.OPERATIONS,

@@ -238,6 +238,10 @@ class PageData:
 
         return await self._sparklines.read(org_state.installation.id, prepare, page)
 
+    async def runners(self, org_state: OrgState) -> Mapping[int, Evidence]:
+        """Returns all known runners, by id."""
+        return await self._reader.runners(org_state)
+
     async def runner(self, org_state: OrgState, runner_id: int) -> Evidence | None:
         """Returns the evidence of one runner; None if it is unknown."""
         return (await self._runners.some(org_state.installation.id, [runner_id])).get(runner_id)

@@ -90,6 +90,7 @@ def navigation(org: str, *, with_system: bool = True) -> tuple[NavigationLink, .
         NavigationLink("Runners", f"{base}/runners"),
         NavigationLink("Jobs", f"{base}/jobs"),
         NavigationLink("Deaths", f"{base}/deaths"),
+        NavigationLink("Versions", f"{base}/versions"),
         NavigationLink("Gate", f"{base}/gate"),
         NavigationLink("History", f"{base}/history"),
         NavigationLink("GitHub", f"{base}/github"),

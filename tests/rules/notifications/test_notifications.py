@@ -10,6 +10,7 @@ from ghapp.notifications.conditions import (
     BLIND_SECONDS,
     HOUR,
     MOST_AN_HOUR,
+    MOST_ENDING,
     MOST_LABELS,
     MOST_UNSERVED,
     SETTLE_SECONDS,
@@ -24,8 +25,11 @@ from ghapp.notifications.conditions import (
     undecided_gates,
     unserved_conditions,
     unserved_subject,
+    version_conditions,
 )
 from ghapp.remediation.fuse import Fuse, FuseReason, Position
+from ghapp.versions.counts import PoolVersion
+from ghapp.versions.lifetime import DAY, EndDates, VersionLimits, judge_versions
 from ghapp.workflow_jobs.job import Job
 from ghapp.workflow_jobs.runner_groups import RunnerGroup, RunnerGroups
 from tests.rules.builders import MICROSECOND, NOW, survey
@@ -286,3 +290,23 @@ def test_a_gate_that_failed_no_longer_fails_when_the_next_deploy_has_passed_and_
     passed = BEGUN_GATE._replace(over=True, since=NOW + 4100)
     assert seen(passed, 4200) == []
     assert seen(passed, 4200 + SETTLE_SECONDS) == [("open", "")]
+
+
+def test_each_version_that_ends_is_a_condition_with_its_urgency_as_its_level():
+    counts = [PoolVersion("linux", f"2.{number}.0", 5, online=3) for number in (1, 2)]
+    dates = {"2.1.0": EndDates(NOW, NOW - DAY, is_known=True), "2.2.0": EndDates(NOW, NOW + 8 * DAY, is_known=True)}
+    statuses = judge_versions(counts, dates, VersionLimits(), NOW)
+    assert version_conditions(statuses, NOW) == [
+        Condition(Topic.VERSION, "2.1.0", "action", NOW - 15 * DAY, 3, "2026-09-20"),
+        Condition(Topic.VERSION, "2.2.0", "notice", NOW - 6 * DAY, 3, "2026-09-29"),
+    ]
+    by_minimum = judge_versions(counts[:1], {}, VersionLimits("2.2.0"), NOW)
+    assert version_conditions(by_minimum, NOW) == [Condition(Topic.VERSION, "2.1.0", "action", NOW, 3)]
+
+
+def test_many_versions_that_end_are_no_storm():
+    counts = [PoolVersion("linux", f"2.{number}.0", 1, online=1) for number in range(50)]
+    statuses = judge_versions(counts, {}, VersionLimits("3.0"), NOW)
+    assert [each.subject for each in version_conditions(statuses, NOW)] == [
+        f"2.{each}.0" for each in range(MOST_ENDING)
+    ]

@@ -32,5 +32,10 @@ def missing(**changes):
     return runner(online=False, lost=True, away_since=NOW - 300)._replace(**changes)
 
 
+def looping(**changes):
+    """An ephemeral runner that ended a moment ago because it is too old."""
+    return runner(online=False, too_old="2.335.1", loops=True)._replace(**changes)
+
+
 def queue(jobs, runners, **inputs):
     return JobQueue(QueueInputs("acme", jobs, runners, **inputs), NOW)

@@ -9,13 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ghapp.remediation.fuse import Fuse, FuseReason, Position
+from ghapp.versions.advice import VersionStep
 from ghapp.workflow_jobs.explanation import duration, explain
 from ghapp.workflow_jobs.labels import LONGEST_LABEL, edit_distance, nearest_label
 from ghapp.workflow_jobs.reason import QueueReason
 from ghapp.workflow_jobs.runner_groups import RunnerGroup, RunnerGroups
 from tests.rules.builders import NOW
 from tests.rules.installations.test_pool_matching import Rule
-from tests.rules.workflow_jobs.builders import POOL, busy, job, missing, offline, queue, runner
+from tests.rules.workflow_jobs.builders import POOL, busy, job, looping, missing, offline, queue, runner
 from tests.rules.workflow_jobs.test_reason import PAUSED
 
 
@@ -256,3 +257,30 @@ def test_a_pool_without_a_runner_lacks_none_of_githubs_own_labels():
     assert explained([], rules=rules).text.startswith(
         "no runner with the labels self-hosted, linux-4vcpu is registered; pool linux-4vcpu is configured"
     )
+
+
+@pytest.mark.parametrize(
+    ("runners", "text"),
+    [
+        (
+            [runner(too_old="2.335.1")],
+            "the only runner of linux-4vcpu online has version 2.335.1, and GitHub gives that no jobs any more",
+        ),
+        (
+            [runner(too_old="2.335.1"), busy(too_old="2.99.0")],
+            "all 2 runners of linux-4vcpu online have version 2.335.1, 2.99.0, and GitHub gives that no jobs any more",
+        ),
+        (
+            [looping()],
+            "runners of linux-4vcpu have version 2.335.1, end without a job and are started again, and GitHub gives that no jobs any more",
+        ),
+    ],
+)
+def test_runners_that_are_too_old_are_named_with_their_versions_and_what_to_do(runners, text):
+    found = explained(runners, version_steps=lambda pool: [VersionStep(f"update {pool}", "it gets jobs")])
+    assert found.text == text
+    assert [each.step for each in found.next] == [f"update {POOL}", "ghapp versions --org acme"]
+
+
+def test_without_known_steps_the_versions_are_still_shown():
+    assert [each.step for each in explained([looping()]).next] == ["ghapp versions --org acme"]

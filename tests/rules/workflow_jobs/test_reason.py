@@ -15,7 +15,7 @@ from ghapp.workflow_jobs.reason import STUCK, UNSERVED, QueueReason
 from ghapp.workflow_jobs.runner_groups import RunnerGroup, RunnerGroups
 from tests.rules.builders import LONG_AGO, MICROSECOND, NOW, lost, online, present, suspect
 from tests.rules.installations.test_pool_matching import Rule
-from tests.rules.workflow_jobs.builders import LABELS, POOL, busy, job, missing, offline, queue, runner
+from tests.rules.workflow_jobs.builders import LABELS, POOL, busy, job, looping, missing, offline, queue, runner
 
 
 class Pause(NamedTuple):
@@ -30,6 +30,7 @@ STOPPED = {POOL: Fuse(Position.STOPPED, NOW - 900, stopped_at=NOW - 60)}
 PAUSED = {POOL: Pause()}
 EXCLUDING = RunnerGroups(NOW, (RunnerGroup(3, "gpu", "selected", repositories=("acme/web",)),))
 R = QueueReason
+TOO_OLD = {"too_old": "2.335.1"}
 
 
 @pytest.mark.parametrize(
@@ -66,6 +67,16 @@ R = QueueReason
         ([offline(), missing(replaced_at=NOW - SUCCESSOR_PATIENCE_SECONDS - MICROSECOND)], {}, {}, R.RUNNERS_OFFLINE),
         ([missing(replaced_at=NOW - SUCCESSOR_PATIENCE_SECONDS - MICROSECOND)], {}, {}, R.NO_RUNNER_WITH_LABELS),
         ([offline()], {}, {}, R.RUNNERS_OFFLINE),
+        ([runner(**TOO_OLD)], {}, {}, R.RUNNERS_TOO_OLD),
+        ([runner(**TOO_OLD), busy(**TOO_OLD), offline(), missing()], {}, {"pauses": PAUSED}, R.RUNNERS_TOO_OLD),
+        ([runner(**TOO_OLD), busy()], {}, {}, R.ALL_BUSY),
+        ([runner(**TOO_OLD), runner()], {}, {}, R.NOT_ASSIGNED),
+        ([offline(**TOO_OLD)], {}, {}, R.RUNNERS_OFFLINE),
+        ([looping()], {}, {}, R.RUNNERS_TOO_OLD),
+        ([looping(), missing()], {}, {"fuses": STOPPED}, R.RUNNERS_TOO_OLD),
+        ([looping(), runner()], {}, {}, R.NOT_ASSIGNED),
+        ([runner(**TOO_OLD, group_id=3)], {}, {"groups": EXCLUDING}, R.GROUP_EXCLUDES_REPOSITORY),
+        ([runner(**TOO_OLD)], {"labels": ("gpu",)}, {}, R.NO_RUNNER_WITH_LABELS),
     ],
     ids=[
         "hosted labels, no runner",
@@ -99,6 +110,16 @@ R = QueueReason
         "a successor that never came",
         "only successors that never came",
         "offline",
+        "idle and too old",
+        "all online ones are too old",
+        "too old beside a busy one",
+        "too old beside an idle one",
+        "offline and too old",
+        "too old and ended, again and again",
+        "a loop before a stopped fuse",
+        "a loop beside an idle one",
+        "its group excludes the repository, and it is too old",
+        "no runner with the label, and others are too old",
     ],
 )
 def test_a_queued_job_has_the_first_reason_that_holds(runners, changes, inputs, reason):
@@ -290,3 +311,20 @@ def test_a_pool_whose_last_runner_left_a_moment_ago_is_given_the_time_to_start_t
 )
 def test_a_queue_is_slow_whichever_runner_is_idle_for_a_moment(runners, inputs, is_slow):
     assert queue([job()], runners, **inputs).is_slow(job()) is is_slow
+
+
+@pytest.mark.parametrize(
+    ("runners", "labels", "reason"),
+    [
+        ([], ("Big-Linux",), R.HOSTED_BY_GITHUB),
+        ([busy()], ("big-linux",), R.HOSTED_BY_GITHUB),
+        ([busy(labels=("big-linux",))], ("big-linux",), R.ALL_BUSY),
+        ([busy()], ("big-linux", "self-hosted"), R.NO_RUNNER_WITH_LABELS),
+        ([busy()], (), R.UNKNOWN_POOL),
+    ],
+)
+def test_a_label_of_a_larger_runner_that_github_hosts_is_none_of_ours(runners, labels, reason):
+    waiting = job(labels=labels)
+    shown = queue([waiting], runners, hosted_labels=frozenset({"big-linux"}))
+    assert shown.reason(waiting) is reason
+    assert shown.is_ours(waiting) == (reason in (R.ALL_BUSY, R.NO_RUNNER_WITH_LABELS))

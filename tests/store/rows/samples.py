@@ -27,6 +27,7 @@ from ghapp.incidents.history import HistorySample, HistoryStep, at_least, sample
 from ghapp.incidents.incident import LossIncident
 from ghapp.incidents.settled import Settled
 from ghapp.incidents.store import HistoryStore, Incidents, SettledSweeps
+from ghapp.installations.etag_page import EtagPage
 from ghapp.installations.installation import Installation
 from ghapp.installations.store import Installations, InstallationState, InstallationStates
 from ghapp.leaks.leak_fuse import LeakFuse
@@ -50,12 +51,14 @@ from ghapp.runners.evidence import Evidence, Survey
 from ghapp.runners.store import Runners
 from ghapp.store import keys
 from ghapp.store.audit import AuditEntry, AuditLog
-from ghapp.store.etag_pages import EtagPage, EtagPages
+from ghapp.store.etag_pages import EtagPages
 from ghapp.store.left_out import LastLeftOut, LeftOutRecords
 from ghapp.store.presses import Press, Presses
 from ghapp.store.sessions import Session, Sessions, SignInAttempt, digest_of
 from ghapp.store.token_cache import SharedTokens
 from ghapp.store.tokens import Tokens, digest
+from ghapp.versions.lifetime import EndDates
+from ghapp.versions.store import RunnerVersions
 from ghapp.workflow_jobs.job import Job
 from ghapp.workflow_jobs.queue_check import QueueCheck
 from ghapp.workflow_jobs.runner_groups import RunnerGroups
@@ -156,7 +159,7 @@ async def write(redis: Any) -> dict[str, Any]:
     await Reports(redis).put_off(ORG, filled(PostFailure))
     await QueueChecks(redis).keep(ORG, POOL, filled(QueueCheck))
     await Presses(redis).put(ORG, TEXT, filled(Press))
-    await RunnerGroupStore(redis).keep(ORG, filled(RunnerGroups))
+    await _write_groups_and_versions(redis)
     deploy = await Shards(redis).record(ORG, POOL, lambda _: filled(Deploy))
     await Shards(redis).answered(ORG, POOL, filled(ActiveShardAnswer))
     secret, token = await Tokens(redis).create("token", ("acme",), ("read", "claim"), NOW, 60)
@@ -204,6 +207,7 @@ async def write(redis: Any) -> dict[str, Any]:
         "report-setback": filled(PostFailure),
         "queue-check": filled(QueueCheck),
         "runner-groups": filled(RunnerGroups),
+        "runner-version": filled(EndDates),
         "deploys": (deploy,),
         "scale-sets": (filled(ScaleSet),),
         "active-shard": filled(ActiveShardAnswer),
@@ -228,6 +232,11 @@ async def _write_cluster(redis: Any, pod: Pod, runner: EphemeralRunner) -> None:
     await record_snapshot(Pods(redis), NAMESPACE, [pod], [runner], NOW)
     await Pods(redis).record(NAMESPACE, [PodChange(pod, end=filled(PodEnd))])
     await ScaleSets(redis).put(NAMESPACE, (filled(ScaleSet),))
+
+
+async def _write_groups_and_versions(redis: Any) -> None:
+    await RunnerGroupStore(redis).keep(ORG, filled(RunnerGroups))
+    await RunnerVersions(redis).put(ORG, {TEXT: filled(EndDates)})
 
 
 async def _write_left_out(redis: Any) -> None:
@@ -281,6 +290,7 @@ async def read(redis: Any, mint: Any = _never) -> dict[str, Any]:
         "report-setback": standing.setback,
         "queue-check": _first((await QueueChecks(redis).all(ORG)).values()),
         "runner-groups": await RunnerGroupStore(redis).of(ORG),
+        "runner-version": (await RunnerVersions(redis).all(ORG)).get(TEXT),
         "deploys": await Shards(redis).deploys(ORG, POOL),
         "scale-sets": await ScaleSets(redis).get(NAMESPACE),
         "active-shard": await Shards(redis).answer(ORG, POOL),

@@ -70,6 +70,9 @@ DATED = {
     ("GateAnswer", "observed_at"),
     ("PhantomDocument", "since"),
     ("PoolQueueDocument", "oldest_queued_at"),
+    ("VersionDocument", "jobs_end_at"),
+    ("VersionDocument", "registration_ends_at"),
+    ("VersionsDocument", "observed_at"),
 }
 
 
