@@ -12,6 +12,7 @@ from ghapp.pods.degraded_sources import DegradedSource
 from ghapp.pods.phantom_kinds import ADVICE, Phantom, PhantomKind, PhantomReason
 from ghapp.remediation.fuse import WHOLE_INSTALLATION as WHOLE
 from ghapp.remediation.fuse import Fuse, FuseReason, Position
+from ghapp.report.check_run import time_of
 from ghapp.report.fleet import by_pool
 from ghapp.report.fleet_report import report_on
 from ghapp.report.headline import MOST_PER_KIND, HeadlineKind, Severity, headlines
@@ -525,3 +526,8 @@ def test_a_loop_of_ephemeral_runners_is_a_headline_though_none_is_online(ended, 
     kinds = found(*map(refused, range(1, ended + 1)), end_dates=OVER)
     assert [each.kind for each in kinds] == [HeadlineKind.TOO_OLD if is_shown else HeadlineKind.WELL]
     assert not is_shown or "3 ephemeral ones ended within an hour without a job" in kinds[0].sentence
+
+
+def test_a_pause_with_an_end_says_when_it_ends():
+    (paused,) = [each for each in found(online(), org_pause=ENDING) if each.kind is HeadlineKind.PAUSED]
+    assert paused.step == f"nothing to do: the pause ends at {time_of(NOW + 600)}; to end it now"
