@@ -17,7 +17,7 @@ def run() -> None:
     is_default = signal.getsignal(signal.SIGINT) is signal.default_int_handler  # a shell's background job ignores it
     if is_default:
         signal.signal(signal.SIGINT, _exit)
-    from ghapp.cli import main
+    from ghapp.cli.main import main
 
     if is_default:
         signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from ipaddress import ip_address
 from urllib.parse import SplitResult, parse_qsl, urlsplit
 
 from ghapp.errors import ConfigurationError
@@ -65,6 +66,14 @@ def is_http(url: str) -> bool:
     """True if it is an http or https URL with a host, and without blanks."""
     parts = _parts(url) if url.isprintable() and " " not in url else None
     return parts is not None and parts.scheme in ("http", "https") and bool(parts.hostname)
+
+
+def is_loopback(host: str) -> bool:
+    """True if a name or an address is that of the machine itself."""
+    try:
+        return host.lower() == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def shown(value: object) -> str:

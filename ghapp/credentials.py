@@ -110,7 +110,8 @@ def given(environ: Mapping[str, str]) -> AppCredentials | None:
         return None
     missing = [name for name, value in values.items() if not value]
     if missing:
-        raise ConfigurationError(f"{missing[0]}: not set, though other App credentials are; set all three or none")
+        all_three = f"set all of {', '.join(values)}, or none"
+        raise ConfigurationError(f"{missing[0]}: not set, though other App credentials are; {all_three}")
     named = "GHAPP_PRIVATE_KEY_FILE" if environ.get("GHAPP_PRIVATE_KEY_FILE") else "GHAPP_PRIVATE_KEY"
     _require_key(private_key, named)
     return AppCredentials(app_id, private_key + "\n", secrets)

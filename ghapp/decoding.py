@@ -54,6 +54,8 @@ Kind = Literal[
     "workflow-run",
     "check-run",
     "repository",
+    "account",
+    "hosted-runner",
     "runner-group",
     "runner-version",
     "app",

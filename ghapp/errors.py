@@ -137,15 +137,28 @@ class PermissionMissingError(GitHubError):
     Attributes:
         accepted: GitHub's `x-accepted-github-permissions`; empty when the header is missing.
         explanation: GitHub's own message, at most 200 characters; empty if the answer has none.
+        needs_single_sign_on: True if the token must be authorized for an organization's SAML single sign-on.
     """
 
-    def __init__(self, message: str, *, accepted: str = "", explanation: str = "") -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        accepted: str = "",
+        explanation: str = "",
+        needs_single_sign_on: bool = False,
+    ) -> None:
         super().__init__(message)
         self.accepted, self.explanation = accepted, explanation
+        self.needs_single_sign_on = needs_single_sign_on
 
 
 class UnauthorizedError(GitHubError):
     """401: the App's key, its id, or a token is invalid, or not valid yet."""
+
+
+class UnknownTargetError(GhappError):
+    """`ghapp scan` was asked for what is no organization, repository or enterprise that the token may see."""
 
 
 class InstallationSuspendedError(GitHubError):

@@ -95,7 +95,7 @@ async def check_run(client):
 
 
 async def groups(client):
-    return {each.id: each for each in await read_runner_groups(client, (*OTHERS, ODD))}
+    return {each.id: each for each in await read_runner_groups(client, "acme", (*OTHERS, ODD))}
 
 
 async def failures(client):

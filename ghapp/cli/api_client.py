@@ -430,7 +430,10 @@ class PoolGate:
             parameters |= {"provision_error": run.errors[0]} if run.errors else {}
         if self.client.query_active is not None:
             await self.client.query_active(self.org, self.pool)
-        found = await self.client._get(path, parameters)  # noqa: SLF001 - one adapter in two classes
+        try:
+            found = await self.client._get(path, parameters)  # noqa: SLF001 - one adapter in two classes
+        except NoSuchObjectError as error:
+            raise ConfigurationError(str(error).replace("expect_new=true", "--expect-new")) from None
         observed = found["observed_at"]
         return Gate(
             found["pool"],

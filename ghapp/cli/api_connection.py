@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
+from ghapp.addresses import is_loopback
 from ghapp.cli.api_client import ApiClient
 from ghapp.cli.audit import user_here
 from ghapp.cli.context import UnknownPoolError, chosen, no_such_pool, opened, settings_here
@@ -22,7 +23,6 @@ from ghapp.errors import ConfigurationError
 from ghapp.installations.pool_matching import rule_named
 from ghapp.redis_clock import SharedClock
 from ghapp.tls import trusted
-from ghapp.web.reachable import is_loopback
 
 if TYPE_CHECKING:
     from ghapp.settings import Settings

@@ -241,7 +241,11 @@ def pattern_sentence(pattern: DeathPattern, now: float) -> str:
             )
         case PatternKind.POOL:
             place = f"of pool {pattern.value}; the first was {begun}"
-            return f"The last {deaths} are all {place}." if alone else f"{deaths} in a row are {place}."
+            return (
+                f"The last {deaths} are all {place}."
+                if alone
+                else f"{deaths}, none an hour after the last, are {place}."
+            )
         case PatternKind.IMAGE:
             place = f"with image {pattern.value}"
             return f"All {deaths} within 24 hours are {place}." if alone else f"{deaths} within 24 hours are {place}."

@@ -28,6 +28,8 @@ from ghapp.gate.next_steps import GateFailure, NextStep, UserImpact, cleanup_ste
 from ghapp.gate.shard_checks import Check
 from ghapp.gate.shard_status import ShardInputs, ShardStatus, shard_statuses, waiting
 from ghapp.gate.terraform_log import TerraformRun
+from ghapp.runners.evidence import Survey
+from ghapp.runners.next_attempt import BLINDNESS, NEEDS_AN_OWNER
 
 TWO_MINUTES = 120
 MOST_AGENTS = 3
@@ -161,7 +163,7 @@ def judge_gate(question: GateRequest, known: ShardInputs, sources: ActiveShardSo
     if ruling.role is Role.UNKNOWN:
         steps = [_stop(ruling)]
     elif not github.passed:
-        steps = [_wait(github)]
+        steps = [_wait(github, known.survey)]
     elif shard_checks.SINCE_DEPLOY in failed:
         steps = [_wait_for_list(shard)]
     elif not failed:
@@ -248,7 +250,7 @@ def _of_the_shard(
     sources: ActiveShardSources,
 ) -> list[Check]:
     if not github.passed:
-        return [Check("online", passed=False, text="unknown while GitHub does not answer")]
+        return [Check("online", passed=False, text="unknown while no complete list of runners can be read")]
     checks = [shard_checks.online(question.min_online, mine, shards)]
     deploy = active_shard.last_deploy(sources.deploys, mine.shard)
     if deploy is not None and deploy.first_reported_at:
@@ -275,6 +277,11 @@ def _wait_for_list(shard: str) -> NextStep:
     return NextStep("wait for the next list of runners, then run the gate again", f"{shard} was deployed since: {why}")
 
 
-def _wait(github: Check) -> NextStep:
-    why = "Do not change what cannot be observed. See githubstatus.com and `ghapp doctor`"
-    return NextStep("wait until GitHub answers, then run the gate again", f"{github.text}. {why}")
+def _wait(github: Check, survey: Survey) -> NextStep:
+    """Returns what lets runners be read again: mostly waiting, but an owner must grant a missing permission."""
+    why = "Do not change what cannot be observed. See `ghapp doctor`"
+    if survey.failing_since is None or survey.failure not in NEEDS_AN_OWNER:
+        step = "wait until GitHub answers, then run the gate again"
+        return NextStep(step, f"{github.text}. {why} and githubstatus.com")
+    blindness = BLINDNESS[survey.failure]
+    return NextStep(f"{blindness.fix}; then run the gate again", f"{blindness.meaning}: {github.text}. {why}")

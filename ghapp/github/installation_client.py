@@ -7,12 +7,12 @@ import hashlib
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from ghapp.decoding import LeftOutRows
 from ghapp.errors import GitHubUnavailableError, RateLimitedError, UnauthorizedError
 from ghapp.github import wire
-from ghapp.github.ports import CachedToken, RateLimiter, TokenCache
+from ghapp.github.ports import CachedToken, Listing, RateLimiter, TokenCache
 from ghapp.github.response import NOT_FOUND, PER_PAGE, UNPROCESSABLE, GitHubResponse, expect
 from ghapp.installations.installation import Installation
 from ghapp.installations.pacing import READ_POINTS, WRITE_POINTS, CallLimits
@@ -36,13 +36,6 @@ class Removal(StrEnum):
     REMOVED = "removed"
     ALREADY_GONE = "already-gone"
     BUSY = "busy"
-
-
-class Listing(NamedTuple):
-    """A page of the runner list: its bytes (None if it is unchanged since the given ETag), and its ETag."""
-
-    body: bytes | None
-    etag: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +85,16 @@ class InstallationClient:
         self.token = fingerprint(token.secret)
         self._transport, self._token, self._token_cache = transport, token, token_cache
         self._limited, self._clock = limited, clock
+
+    @property
+    def key(self) -> int:
+        """The installation's id."""
+        return self.installation.id
+
+    @property
+    def name(self) -> str:
+        """The organization's name."""
+        return self.installation.org
 
     async def settle(self) -> None:
         """Waits until the token is old enough for its 404s to count: at most ten seconds, once an hour."""

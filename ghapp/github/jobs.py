@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Literal, NamedTuple
 from urllib.parse import quote
 
 import msgspec
@@ -14,6 +14,7 @@ from ghapp.deaths.rerun import RunFacts
 from ghapp.decoding import MOST_LABELS, Count, Id, Moment, Name, RowDecoder, Text
 from ghapp.errors import GitHubUnavailableError
 from ghapp.github.installation_client import InstallationClient
+from ghapp.github.ports import Sender
 from ghapp.github.response import PER_PAGE, expect
 from ghapp.github.wire import read, read_rows
 from ghapp.pods.assigned_job import JobOfRun
@@ -22,6 +23,9 @@ from ghapp.workflow_jobs.job_steps import StepState, job_steps
 
 MOST_RUN_PAGES = 20
 """2,000 jobs: a run has at most 256 for each attempt."""
+
+MOST_LISTED_PAGES = 10
+"""GitHub lists a thousand runs of a status, however many there are."""
 
 LOG_TAIL_BYTES = 65_536
 LONGEST_LOG_BYTES = 32 * 1_048_576
@@ -69,11 +73,32 @@ class _Runs(msgspec.Struct):
     workflow_runs: list[_Run]
 
 
+class _RunId(msgspec.Struct):
+    id: Id
+
+
+class _RunIds(msgspec.Struct):
+    total_count: Count
+    workflow_runs: list[_RunId]
+
+
+class RunsInStatus(NamedTuple):
+    """Runs in a status, by id, and how many there are."""
+
+    ids: tuple[int, ...]
+    total: int
+
+
 class _RunJob(msgspec.Struct):
     id: Id
     status: Text
     name: Text = ""
+    run_id: Count = 0
     run_attempt: Count = 1
+    workflow_name: Text | None = None
+    head_sha: Text = ""
+    html_url: Text | None = None
+    runner_group_name: Text | None = None
     labels: Annotated[list[Name], msgspec.Meta(max_length=MOST_LABELS)] = []
     runner_id: Count | None = None
     runner_name: Text | None = None
@@ -98,15 +123,91 @@ _job = RowDecoder[_Job]("job", _Job)
 _steps = msgspec.json.Decoder(list[_Step])
 _run = RowDecoder[_Run]("workflow-run", _Run)
 _runs = RowDecoder[_Runs]("workflow-run", _Runs)
+_run_ids = RowDecoder[_RunIds]("workflow-run", _RunIds)
 _run_jobs = RowDecoder[_RunJobs]("job", _RunJobs)
 _annotations = RowDecoder[list[_Annotation]]("annotation", list[_Annotation])
 
 
-class Jobs:
+class WorkflowRuns:
+    """Workflow runs of one repository, `owner/name`, and their jobs. Each call may raise `GitHubError`."""
+
+    def __init__(self, client: Sender, repository: str) -> None:
+        self._sender, self._repository, self._path = client, repository, f"/repos/{quote(repository)}"
+
+    async def in_status(self, status: Literal["queued", "in_progress"]) -> RunsInStatus:
+        """Returns the newest runs in a status, and the oldest if there are more; needs `actions: read`.
+
+        A run is `in_progress` from the start of its first job on, while others of its jobs may be queued. One call, or
+        two for more than a hundred runs.
+        """
+        ids, total = await self._page_in_status(status, 1)
+        last = min(-(-total // PER_PAGE), MOST_LISTED_PAGES)
+        if last > 1:
+            ids += (await self._page_in_status(status, last)).ids
+        return RunsInStatus(tuple(dict.fromkeys(ids)), total)
+
+    async def latest_finished(self, count: int) -> tuple[int, ...]:
+        """Returns the ids of the newest completed runs; needs `actions: read`. One call."""
+        return (await self._page_in_status("completed", 1, count)).ids
+
+    async def _page_in_status(self, status: str, page: int, per_page: int = PER_PAGE) -> RunsInStatus:
+        path = f"{self._path}/actions/runs"
+        answer = await self._sender.send(
+            "GET", path, status=status, per_page=per_page, page=page, exclude_pull_requests="true"
+        )
+        listed = read_rows(_run_ids, expect(answer, path), self._sender.left_out).value
+        return RunsInStatus(tuple(each.id for each in listed.workflow_runs), listed.total_count)
+
+    async def of_run(self, run_id: int, attempts: Literal["all", "latest"] = "all") -> list[JobOfRun]:
+        """Returns all jobs of a workflow run, of all attempts or the latest one; needs `actions: read`.
+
+        Raises:
+            NotFoundError: the run does not exist, or the installation cannot see it.
+            GitHubUnavailableError: the pages are not a complete list; a job that cannot be read may be any runner's.
+        """
+        path = f"{self._path}/actions/runs/{run_id}/jobs"
+        found: dict[int, JobOfRun] = {}
+        for page in range(1, MOST_RUN_PAGES + 1):
+            answer = await self._sender.send("GET", path, filter=attempts, per_page=PER_PAGE, page=page)
+            listed = read_rows(_run_jobs, expect(answer, path), self._sender.left_out).value
+            found |= {each.id: self._of_run(each) for each in listed.jobs}
+            if len(found) >= listed.total_count:
+                return list(found.values())
+            if not listed.jobs:
+                break
+        raise GitHubUnavailableError(f"GET {path}: the list is incomplete, with only {len(found)} jobs")
+
+    def _of_run(self, job: _RunJob) -> JobOfRun:
+        queued_at = _epoch(job.created_at) or _epoch(job.started_at) or 0.0
+        status, is_waiting = known_status(job.status)
+        was_taken = status == "running" or (status == "over" and bool(job.runner_id))  # queued jobs have a start, too
+        known = Job(
+            id=job.id,
+            status=status,
+            labels=tuple(job.labels),
+            repository=self._repository,
+            queued_at=queued_at,
+            runner_id=job.runner_id or None,  # 0 and "" for a job that was cancelled before a runner took it
+            runner_name=job.runner_name or None,
+            started_at=_epoch(job.started_at) if was_taken else None,
+            run_id=job.run_id or None,
+            attempt=job.run_attempt,
+            workflow=job.workflow_name or "",
+            name=job.name,
+            head_sha=job.head_sha,
+            html_url=job.html_url or "",
+            runner_group=job.runner_group_name or "",
+            waiting=is_waiting,
+        )
+        return JobOfRun(known, _epoch(job.completed_at))
+
+
+class Jobs(WorkflowRuns):
     """Jobs of one repository, `owner/name`, as one installation. Each call may raise `GitHubError`."""
 
     def __init__(self, installation_client: InstallationClient, repository: str) -> None:
-        self._client, self._repository, self._path = installation_client, repository, f"/repos/{quote(repository)}"
+        super().__init__(installation_client, repository)
+        self._client = installation_client
 
     async def facts(self, job_id: int) -> JobFacts:
         """Returns the present state of one job; needs `actions: read`.
@@ -136,44 +237,6 @@ class Jobs:
             begun=shown.begun,
             failed_steps=shown.failed_steps,
         )
-
-    async def of_run(self, run_id: int) -> list[JobOfRun]:
-        """Returns all jobs of a workflow run, of all attempts; needs `actions: read`.
-
-        Raises:
-            NotFoundError: the run does not exist, or the installation cannot see it.
-            GitHubUnavailableError: the pages are not a complete list; a job that cannot be read may be any runner's.
-        """
-        path = f"{self._path}/actions/runs/{run_id}/jobs"
-        found: dict[int, JobOfRun] = {}
-        for page in range(1, MOST_RUN_PAGES + 1):
-            answer = await self._client.send("GET", path, filter="all", per_page=PER_PAGE, page=page)
-            listed = read_rows(_run_jobs, expect(answer, path), self._client.left_out).value
-            found |= {each.id: self._of_run(each) for each in listed.jobs}
-            if len(found) >= listed.total_count:
-                return list(found.values())
-            if not listed.jobs:
-                break
-        raise GitHubUnavailableError(f"GET {path}: the list is incomplete, with only {len(found)} jobs")
-
-    def _of_run(self, job: _RunJob) -> JobOfRun:
-        queued_at = _epoch(job.created_at) or _epoch(job.started_at) or 0.0
-        status, is_waiting = known_status(job.status)
-        was_taken = status == "running" or (status == "over" and bool(job.runner_id))  # queued jobs have a start, too
-        known = Job(
-            id=job.id,
-            status=status,
-            labels=tuple(job.labels),
-            repository=self._repository,
-            queued_at=queued_at,
-            runner_id=job.runner_id or None,  # 0 and "" for a job that was cancelled before a runner took it
-            runner_name=job.runner_name or None,
-            started_at=_epoch(job.started_at) if was_taken else None,
-            attempt=job.run_attempt,
-            name=job.name,
-            waiting=is_waiting,
-        )
-        return JobOfRun(known, _epoch(job.completed_at))
 
     async def annotations(self, job_id: int) -> tuple[JobAnnotation, ...]:
         """Returns the annotations of a job, which include GitHub's message on how it ended; needs `checks: read`.

@@ -176,7 +176,10 @@ def _answer_or_error(method: str, path: str, response: httpx.Response) -> GitHub
             needs = f"; needs {accepted}" if accepted else ""  # a 403 of a proxy or an IP allow list names none
             explanation = _message_of(response.content)
             raise PermissionMissingError(
-                f"{method} {path}: not permitted (403){needs}", accepted=accepted, explanation=explanation
+                f"{method} {path}: not permitted (403){needs}",
+                accepted=accepted,
+                explanation=explanation,
+                needs_single_sign_on=response.headers.get("x-github-sso", "").startswith("required"),
             )
         case status if status >= 500:  # noqa: PLR2004
             raise GitHubUnavailableError(f"{method} {path}: GitHub answered {status}")

@@ -13,12 +13,13 @@ from ghapp.doctor.probe import probe
 from ghapp.doctor.roles import starting
 from ghapp.installations.installation import Installation, known_as, stale_name
 from ghapp.installations.pacing import left
+from ghapp.installations.pool_matching import PoolRule
 from ghapp.remediation.fuse import WHOLE_INSTALLATION, Fuse, Position, resume_command
 from ghapp.remediation.store import WHOLE_ORG, Pause
 from ghapp.report.check_run_state import PostFailure, repository_of
 from ghapp.report.documents import pause_in_words, timestamp
 from ghapp.runners.delivery_lag import completeness, was_confirmed_without_deliveries
-from ghapp.runners.evidence import Survey
+from ghapp.runners.evidence import Evidence, Survey
 from ghapp.runners.next_attempt import BLINDNESS, UNKNOWN_BLINDNESS, NextAttempt, next_attempt
 from ghapp.runners.texts import fuse_history
 from ghapp.runners.verdict import Reason, judge
@@ -27,6 +28,7 @@ from ghapp.store.connect import PipeliningRedis
 from ghapp.store.stores import Stores, open_stores, stores_over
 from ghapp.untrusted_text import shell_command
 from ghapp.versions.doctor import check_versions
+from ghapp.workflow_jobs.labels import nearest_label, normalized
 
 GROUP = "installations"
 STALE_SWEEPS = 3
@@ -115,25 +117,48 @@ async def _of_records(
     )
     facts = (await stores.delivery_status.facts([installation.id]))[installation.id]
     gaps = completeness(facts, now)
+    runners = (await stores.runners.all(installation.id)).values()
     # Only then may any runner wait for deliveries.
-    runners = (await stores.runners.all(installation.id)).values() if gaps else ()
-    reasons = [judge(each, survey, now, policy.evidence).reason for each in runners]
+    waiting = runners if gaps else ()
+    reasons = [judge(each, survey, now, policy.evidence).reason for each in waiting]
     repository = repository_of(policy.report.repository, org)
     attempt = next_attempt(installation, survey, sweep_at, discovery_at, now)
     return [
         *of_sweeps(org, survey, policy.sweep.interval_seconds, now, attempt, started_at),
         *of_budget(org, left(allowance, policy.budget)),
         *of_remediation(org, fuses, pauses),
+        *of_pool_labels(org, settings.pools_of(org), runners),
         *of_gaps(
             org,
             gaps,
             waiting=reasons.count(Reason.DELIVERIES_BEHIND),
-            without=sum(map(was_confirmed_without_deliveries, runners)),
+            without=sum(map(was_confirmed_without_deliveries, waiting)),
             now=now,
         ),
         *of_report(org, installation.at_github(repository) if repository else None, standing.setback),
         *await check_versions(settings, stores, installation, now),
     ]
+
+
+def of_pool_labels(org: str, rules: Sequence[PoolRule], runners: Iterable[Evidence]) -> list[Finding]:
+    """Returns a warning for each pool without a runner that has a label like one that no pool names: a misspelt one.
+
+    A pool without runners may be scaled down to none; so without such a label there is nothing to report.
+    """
+    label_sets = {normalized(each.labels) for each in runners if each.registered}
+    named = frozenset[str]().union(*(normalized(rule.labels) for rule in rules))
+    unnamed = frozenset[str]().union(*label_sets) - named
+    found = []
+    for rule in rules:
+        labels = normalized(rule.labels)
+        if not label_sets or any(labels <= each for each in label_sets):
+            continue
+        for label in sorted(labels):
+            if any(label in each for each in label_sets) or (near := nearest_label(label, unnamed)) is None:
+                continue
+            fix = f"did you mean {near}? Set the labels of this pool to labels that its runners have"
+            found.append(warning(GROUP, f"pool {rule.name}", f"no runner has its label {label}", fix, org))
+    return found
 
 
 async def _of_repositories(settings: Settings, url: str | None, installations: Iterable[Installation]) -> list[Finding]:

@@ -68,7 +68,7 @@ class Report:
         conclusion: None while the check run is in progress; GitHub shows buttons only once there is a conclusion.
         as_of: the beginning of `summary` with the time of rendering; the digest leaves it out.
         volatile: the end of `summary` with numbers that change all the time; the digest leaves it out, too.
-        urgent: a hash of what is to be posted at once when it changes; empty: everything is.
+        urgent: hashes of what is to be posted at once when it changes, by kind; empty: everything is.
         is_incident: True if it is to be posted at once however often it changes.
     """
 
@@ -79,7 +79,7 @@ class Report:
     actions: tuple[CheckRunAction, ...]
     as_of: str = ""
     volatile: str = ""
-    urgent: str = ""
+    urgent: tuple[tuple[str, str], ...] = ()
     is_incident: bool = True
 
     @property

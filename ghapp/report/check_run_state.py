@@ -5,6 +5,7 @@ A check run stays with its commit: when the branch moves on, the report is creat
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from enum import Enum, auto
 from typing import NamedTuple
@@ -39,7 +40,7 @@ REFRESH_SECONDS = 600.0
 """How often changes that are not urgent are posted."""
 
 MOST_AN_HOUR, HOUR = 6, 3600.0
-"""Urgent changes without an incident that are posted at once: a queue may be slow, and not slow, each minute."""
+"""Urgent changes of one kind that are posted at once without an incident: a queue may be slow, and not, each minute."""
 
 
 class Posted(NamedTuple):
@@ -53,17 +54,18 @@ class Posted(NamedTuple):
         urgent: as in `Report`.
         at: when it was posted (epoch seconds).
         is_incident: as in `Report`.
-        changed_at: when reports without an incident changed what is urgent, within the last hour.
+        changes: when reports without an incident changed what is urgent within the last hour, and its kind; the last
+            `MOST_AN_HOUR` of each kind.
     """
 
     repository: str
     sha: str
     check_run: int
     digest: str
-    urgent: str = ""
+    urgent: tuple[tuple[str, str], ...] = ()
     at: float = 0.0
     is_incident: bool = True
-    changed_at: tuple[float, ...] = ()
+    changes: tuple[tuple[float, str], ...] = ()
 
 
 class PostFailure(NamedTuple):
@@ -105,7 +107,7 @@ def next_of(state: CheckRunState, report: Report, now: float) -> CheckRunStep:
 
     GitHub is not called while the posted report has the same digest and is on the newest known head. If it is younger
     than `REFRESH_SECONDS`, it is not called either while the report differs only in what is not urgent, or has no
-    incident and has changed `MOST_AN_HOUR` times within the last hour.
+    incident and differs only in kinds that have changed `MOST_AN_HOUR` times within the last hour.
     """
     posted, head, setback = state
     if setback is not None and now < setback.until:
@@ -113,7 +115,7 @@ def next_of(state: CheckRunState, report: Report, now: float) -> CheckRunStep:
     on_head = posted is not None and head is not None and posted.sha == head.sha
     if on_head and posted is not None:
         is_recent = bool(posted.digest) and 0.0 <= now - posted.at < REFRESH_SECONDS
-        may_wait = report.urgent and (posted.urgent == report.urgent or _changes_too_often(posted, report, now))
+        may_wait = report.urgent and _may_wait(posted, report, now)
         if posted.digest == report.digest or (is_recent and may_wait):
             return CheckRunStep.NOTHING
     if head is None or now - head.confirmed_at > LOOK_AGAIN_SECONDS:
@@ -121,23 +123,34 @@ def next_of(state: CheckRunState, report: Report, now: float) -> CheckRunStep:
     return CheckRunStep.UPDATE if on_head else CheckRunStep.CREATE
 
 
-def _changes_too_often(posted: Posted, report: Report, now: float) -> bool:
-    has_incident = posted.is_incident or report.is_incident
-    return not has_incident and len(_of_last_hour(posted.changed_at, now)) >= MOST_AN_HOUR
+def _may_wait(posted: Posted, report: Report, now: float) -> bool:
+    """True if nothing urgent changed, or, without an incident, only what changes again and again."""
+    changed = _changed_kinds(posted, report)
+    if changed and (posted.is_incident or report.is_incident):
+        return False
+    times = Counter(kind for _, kind in _of_last_hour(posted.changes, now))
+    return all(times[kind] >= MOST_AN_HOUR for kind in changed)
 
 
-def changes_after(posted: Posted | None, report: Report, now: float) -> tuple[float, ...]:
-    """Returns `Posted.changed_at` after a report was posted at `now`."""
+def _changed_kinds(posted: Posted, report: Report) -> list[str]:
+    before, after = dict(posted.urgent), dict(report.urgent)
+    return [kind for kind in {**before, **after} if before.get(kind) != after.get(kind)]
+
+
+def changes_after(posted: Posted | None, report: Report, now: float) -> tuple[tuple[float, str], ...]:
+    """Returns `Posted.changes` after a report was posted at `now`."""
     if posted is None:
         return ()
-    before = _of_last_hour(posted.changed_at, now)
-    is_change = posted.urgent != report.urgent and not report.is_incident
-    return (*before, now) if is_change else before
+    changes = _of_last_hour(posted.changes, now)
+    if not report.is_incident:
+        changes = (*changes, *((now, kind) for kind in _changed_kinds(posted, report)))
+    kept = {kind: [at for at, each in changes if each == kind][-MOST_AN_HOUR:] for _, kind in changes}
+    return tuple((at, kind) for kind, times in kept.items() for at in times)
 
 
-def _of_last_hour(times: Iterable[float], now: float) -> tuple[float, ...]:
-    """Returns the times of the last hour; one in the future, from a clock that jumped, does not count."""
-    return tuple(at for at in times if 0.0 <= now - at < HOUR)
+def _of_last_hour(changes: Iterable[tuple[float, str]], now: float) -> tuple[tuple[float, str], ...]:
+    """Returns the changes of the last hour; one in the future, from a clock that jumped, does not count."""
+    return tuple((at, kind) for at, kind in changes if 0.0 <= now - at < HOUR)
 
 
 def newer(known: Head | None, reported: Head) -> Head:

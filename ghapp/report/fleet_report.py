@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ghapp.pods.texts import cluster_text
 from ghapp.remediation.fuse import Position
-from ghapp.report.check_run import LONGEST, SWEEP, Conclusion, Report, digest_of, resume_of
+from ghapp.report.check_run import LONGEST, SWEEP, CheckRunAction, Conclusion, Report, digest_of, resume_of
 from ghapp.report.fleet import FleetView, PoolView, by_pool
 from ghapp.report.headline import Headline, HeadlineKind, Severity, headlines, title_of
 from ghapp.report.markdown import code, prose
@@ -47,9 +47,19 @@ def report_on(fleet: FleetView, now: float) -> Report:
         actions=actions,
         as_of=begin,
         volatile=jobs,
-        urgent=digest_of([each.news for each in found], conclusion, actions, len(fleet.death_patterns)),
+        urgent=_urgent(found, actions, len(fleet.death_patterns)),
         is_incident=any(each.kind in INCIDENTS or each.severity is Severity.CRITICAL for each in found),
     )
+
+
+def _urgent(
+    found: Sequence[Headline], actions: Sequence[CheckRunAction], death_patterns: int
+) -> tuple[tuple[str, str], ...]:
+    """Returns hashes of what is to be posted at once, by the kind of the headline; the buttons and deaths by theirs."""
+    by_kind: dict[str, list[object]] = {"buttons": [*actions], "deaths": [death_patterns]}
+    for each in found:
+        by_kind.setdefault(each.kind, []).append((each.news, each.severity))
+    return tuple((kind, digest_of(news)) for kind, news in by_kind.items())
 
 
 def _headlines_text(found: Sequence[Headline]) -> str:

@@ -34,8 +34,9 @@ from ghapp.remediation.status import (
     ReplacementStatus,
     is_unanswered,
 )
+from ghapp.report.check_run import time_of
 from ghapp.report.fleet import FleetView, PoolView, RunnerView
-from ghapp.runners.next_attempt import BLINDNESS, UNKNOWN_BLINDNESS
+from ghapp.runners.next_attempt import BLINDNESS, NEEDS_AN_OWNER, UNKNOWN_BLINDNESS
 from ghapp.runners.verdict import State
 from ghapp.untrusted_text import shell_command
 from ghapp.versions.advice import version_text
@@ -216,7 +217,7 @@ def _blind(fleet: FleetView, now: float) -> Iterator[Headline]:
         keeps = "the state of the runners is unknown, and none is removed or replaced"
     yield Headline(
         HeadlineKind.BLIND,
-        Severity.CRITICAL if fleet.is_stale(now) else Severity.ATTENTION,
+        Severity.CRITICAL if fleet.is_stale(now) or reason in NEEDS_AN_OWNER else Severity.ATTENTION,
         f"Runners cannot be read: {known.meaning}{code}; {keeps}.",
         known.fix.format(org=shell_command(fleet.org)),
         "ghapp doctor",
@@ -364,8 +365,9 @@ def _resume_stopped(fleet: FleetView, pool: PoolView) -> str:
 
 
 def _after_pause(pause: PauseView | None) -> str:
-    is_endless = pause is None or pause.until is None
-    return "resume when the reason is over" if is_endless else "nothing to do: the pause has an end; to end it now"
+    if pause is None or pause.until is None:
+        return "resume when the reason is over"
+    return f"nothing to do: the pause ends at {time_of(pause.until)}; to end it now"
 
 
 def _after_stop(fuse: Fuse) -> str:

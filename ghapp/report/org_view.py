@@ -31,7 +31,7 @@ from ghapp.versions.lifetime import (
     last_jobs,
     may_end,
 )
-from ghapp.workflow_jobs.capacity import available_runners, departures
+from ghapp.workflow_jobs.capacity import NOT_ASSIGNED_SECONDS, available_runners, departures
 from ghapp.workflow_jobs.job import Job
 from ghapp.workflow_jobs.job_queue import JobQueue, QueueInputs, no_steps
 from ghapp.workflow_jobs.runner_groups import RunnerGroups
@@ -192,8 +192,20 @@ class OrgView:
         *,
         ended: Sequence[Job] = (),
         groups: RunnerGroups | None = None,
+        settled_after_seconds: float = NOT_ASSIGNED_SECONDS,
+        hosted_labels: frozenset[str] = frozenset(),
     ) -> JobQueue:
-        """The org's jobs at `now`, and why each queued one waits. `ended`: jobs that ended within the last hour."""
+        """The org's jobs at `now`, and why each queued one waits.
+
+        Args:
+            runners: evidence of all runners that may take them.
+            jobs: jobs that are not over.
+            now: epoch seconds.
+            ended: jobs that ended within the last hour.
+            groups: the org's runner groups; None if they were not read.
+            settled_after_seconds: as of `QueueInputs`.
+            hosted_labels: as of `QueueInputs`.
+        """
         swept_at, runners = self.survey.swept_at, list(runners)
         too_old = self.ended_versions(runners, now)
         inputs = QueueInputs(
@@ -210,6 +222,8 @@ class OrgView:
             left_at=departures(runners, now),
             version_steps=partial(self._steps_of_pool, runners, now) if too_old else no_steps,
             fresh=swept_at is not None and now - swept_at <= self.limits.stale_seconds,
+            settled_after_seconds=settled_after_seconds,
+            hosted_labels=hosted_labels,
         )
         return JobQueue(inputs, now)
 

@@ -73,6 +73,9 @@ BLINDNESS: Mapping[str, Blindness] = {
 }
 """By the reason that prevents complete lists."""
 
+NEEDS_AN_OWNER = frozenset[str]({Reason.PERMISSION_MISSING, Reason.INSTALLATION_SUSPENDED})
+"""Of these, what only an owner of the organization ends: waiting does not help."""
+
 UNKNOWN_BLINDNESS = Blindness("no complete list of runners could be read", "run `ghapp doctor`")
 
 

@@ -416,10 +416,12 @@ def _replacement(status: ReplacementStatus, mask: Callable[[str], str]) -> str:
 
 
 def _successors(view: OrgView, evidence: Evidence, others: Sequence[Evidence], now: float) -> tuple[RunnerLink, ...]:
-    """Returns the first runners of its pool that registered after its replacement was accepted: one may be its own."""
+    """Returns its replacement runner; until that is known, those of its pool that registered next: one may be it."""
     at = evidence.replaced_at
     if at is None:
         return ()
+    if (own := next((each for each in others if each.id == evidence.successor), None)) is not None:
+        return (RunnerLink(own.id, own.name, moment(own.first_seen, now)),)
     pool = view.pool(evidence)
     found = sorted(
         (each for each in others if each.registered and at <= each.first_seen <= at + SUCCESSOR_SECONDS),

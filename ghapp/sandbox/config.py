@@ -93,12 +93,29 @@ def with_pods(pools: tuple[PoolConfig, ...]) -> tuple[PoolConfig, ...]:
 
 
 class OrgConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """An organization; `installed` says whether the sandbox's App is already installed there."""
+    """An organization.
+
+    Attributes:
+        installed: whether the sandbox's App is already installed there.
+        repository_pools: runners that are registered at a repository, by its name. They take no jobs.
+        hosted_runners: names of the larger runners that GitHub hosts for it, which are their labels. They take no jobs.
+        enterprise: the slug of the enterprise that shares its runners with it; empty without one.
+    """
 
     login: str = "acme"
     pools: tuple[PoolConfig, ...] = pools_of(300)
     repositories: tuple[str, ...] = ("api", "web", "infra", ".github")
+    repository_pools: dict[str, tuple[PoolConfig, ...]] = {}
+    hosted_runners: tuple[str, ...] = ()
+    enterprise: str = ""
     installed: bool = True
+
+
+class EnterpriseConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An enterprise, whose runners take no jobs."""
+
+    slug: str = "acme-corp"
+    pools: tuple[PoolConfig, ...] = (PoolConfig(name="shared", size=4, ephemeral=False),)
 
 
 class Pace(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -134,6 +151,7 @@ class SandboxConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """
 
     orgs: tuple[OrgConfig, ...] = (OrgConfig(),)
+    enterprises: tuple[EnterpriseConfig, ...] = (EnterpriseConfig(),)
     pace: Pace = Pace()
     seed: int = 1
     quiet: bool = False

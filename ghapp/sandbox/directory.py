@@ -71,6 +71,11 @@ class Directory:
         """Returns the status of calls that need a withheld permission; None when it is not withheld."""
         return next((each.status for each in self._withheld(installation) if each.permission == permission), None)
 
+    def withheld_from_people(self, org: Organization, permission: str) -> int | None:
+        """Returns the status of people's calls that need a withheld permission; None when it is not withheld."""
+        found = self._faults.at_work(Withheld, org.id, self._clock())
+        return next((each.status for each in found if each.permission == permission), None)
+
     def installation_document(self, installation: SandboxInstallation) -> Document:
         """Returns an installation as REST and deliveries show it."""
         account = self.home_of(installation).account

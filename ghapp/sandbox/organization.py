@@ -64,15 +64,32 @@ def _id(runner: Runner) -> int:
     return runner.id
 
 
+class ElsewhereRegistered:
+    """Runners that are registered at a repository or an enterprise: their roster, and the pages of their list."""
+
+    def __init__(self, fleet: FleetLife) -> None:
+        self.roster = fleet.roster
+        self.pages = RunnerListPages(fleet.roster)
+
+
 @dataclass(eq=False)
 class Organization:
-    """An organization, its repositories by name and its fleet."""
+    """An organization, its repositories by name and its fleet.
+
+    Attributes:
+        at_repositories: the runners of repositories, by name.
+        hosted_runners: names of the larger runners that GitHub hosts for it.
+        enterprise: the slug of the enterprise that shares its runners with it; empty without one.
+    """
 
     id: int
     login: str
     repositories: dict[str, SandboxRepository]
     fleet: FleetLife
     documents: AccountDocuments
+    at_repositories: dict[str, ElsewhereRegistered] = field(default_factory=dict)
+    enterprise: str = ""
+    hosted_runners: tuple[str, ...] = ()
     pages: RunnerListPages = field(init=False)
     shards: ShardLayout = field(init=False)
 
@@ -88,6 +105,10 @@ class Organization:
     def repository_document(self, repository: SandboxRepository) -> Document:
         """Returns one of its repositories in full."""
         return self.documents.repository(repository, self.account)
+
+    def repository_named(self, name: str) -> SandboxRepository | None:
+        """Returns the repository of that name; case is ignored."""
+        return next((each for known, each in self.repositories.items() if known.lower() == name.lower()), None)
 
     def repository_with_id(self, repository_id: int) -> SandboxRepository | None:
         """Returns the repository of that id."""

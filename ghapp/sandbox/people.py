@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import secrets
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from hmac import compare_digest
 from typing import Literal
@@ -59,6 +60,11 @@ def person_called(login: str | None) -> Person | None:
     return next((each for each in PEOPLE if each.login == login), None)
 
 
+def spender_of(person: Person) -> int:
+    """Returns the number by which a person's calls are counted; installations have numbers above 0."""
+    return -person.id
+
+
 @dataclass(frozen=True, slots=True)
 class UserToken:
     """A user access token of an App, valid until `expires_at` (epoch seconds)."""
@@ -67,6 +73,27 @@ class UserToken:
     app: App
     person: Person
     expires_at: float
+
+
+ALL_SCOPES = ("admin:org", "manage_runners:enterprise", "repo")
+PERSONAL_TOKEN_PREFIXES = ("ghp_", "github_pat_")
+
+
+@dataclass(frozen=True, slots=True)
+class PersonalToken:
+    """A token that a person made for themselves.
+
+    Attributes:
+        scopes: of a classic token; None for a fine-grained one.
+        permissions: of a fine-grained token, name → level.
+        is_authorized: False if an organization with SAML single sign-on refuses it.
+    """
+
+    value: str
+    person: Person
+    scopes: tuple[str, ...] | None = ALL_SCOPES
+    permissions: Mapping[str, str] = field(default_factory=dict)
+    is_authorized: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,10 +115,24 @@ class CodeError(Exception):
 
 @dataclass(slots=True)
 class Authorizations:
-    """The codes and user access tokens of all Apps."""
+    """The codes and user access tokens of all Apps, and the tokens that people made for themselves.
+
+    Each person has the classic token `ghp_LOGIN` with all scopes.
+    """
 
     _codes: dict[str, _Code] = field(default_factory=dict)
     _tokens: dict[str, UserToken] = field(default_factory=dict)
+    _personal: dict[str, PersonalToken] = field(
+        default_factory=lambda: {f"ghp_{each.login}": PersonalToken(f"ghp_{each.login}", each) for each in PEOPLE}
+    )
+
+    def personal_token(self, value: str) -> PersonalToken | None:
+        """Returns the personal token of that value."""
+        return self._personal.get(value)
+
+    def add_personal_token(self, token: PersonalToken) -> None:
+        """Adds a personal token."""
+        self._personal[token.value] = token
 
     def authorize(self, app: App, person: Person, redirect_uri: str, challenge: str, now: float) -> str:
         """Returns a code, valid once and for ten minutes. `challenge`: of PKCE with S256; empty without PKCE."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import secrets
 import time
+from collections.abc import Sequence
 from random import Random
 from typing import Literal
 
 from ghapp.sandbox.announcements import Announcements
 from ghapp.sandbox.apps import App, SandboxHook
-from ghapp.sandbox.config import OrgConfig, SandboxConfig
+from ghapp.sandbox.config import OrgConfig, PoolConfig, SandboxConfig
 from ghapp.sandbox.deliveries import Deliveries
 from ghapp.sandbox.directory import Directory
 from ghapp.sandbox.documents.accounts import AccountDocuments
@@ -22,7 +23,7 @@ from ghapp.sandbox.fleet.life import FleetLife
 from ghapp.sandbox.fleet.runners import Runner
 from ghapp.sandbox.fleet.versions import VersionSchedule
 from ghapp.sandbox.ledger.ledger import Ledger
-from ghapp.sandbox.organization import Organization
+from ghapp.sandbox.organization import ElsewhereRegistered, Organization
 from ghapp.sandbox.people import Authorizations, person_called
 from ghapp.sandbox.ratelimits import RateLimits
 from ghapp.sandbox.runnerview import ShownRunner
@@ -57,6 +58,9 @@ FIRST_RUNNER_ID = 1_001
 FIRST_ORGANIZATION_ID = 5_001
 FIRST_REPOSITORY_ID = 800_001
 
+#: Runners of repositories and enterprises have ids of their own.
+FIRST_ELSEWHERE_ID = 900_000_001
+
 
 class World:
     """Organizations, Apps, limits, faults and the ledger. Belongs to one thread.
@@ -83,6 +87,9 @@ class World:
         self.limits = RateLimits(config.rate_limit)
         self.account = Ledger(self.now())
         self.orgs |= {org.login.lower(): self._organization(org, number) for number, org in enumerate(config.orgs)}
+        self.enterprises = {
+            each.slug: self._elsewhere(each.pools, each.slug, number) for number, each in enumerate(config.enterprises)
+        }
         if config.app:
             self._install_first_app()
 
@@ -220,7 +227,32 @@ class World:
             quiet=self.config.quiet,
             versions=self.versions,
         )
-        return Organization(FIRST_ORGANIZATION_ID + number, config.login, repositories, fleet, self.documents)
+        at_repositories = {
+            name: self._elsewhere(pools, f"{config.login}/{name}", 100 * (number + 1) + index)
+            for index, (name, pools) in enumerate(config.repository_pools.items())
+        }
+        return Organization(
+            FIRST_ORGANIZATION_ID + number,
+            config.login,
+            repositories,
+            fleet,
+            self.documents,
+            at_repositories,
+            config.enterprise,
+            config.hosted_runners,
+        )
+
+    def _elsewhere(self, pools: Sequence[PoolConfig], name: str, number: int) -> ElsewhereRegistered:
+        fleet = FleetLife(
+            pools,
+            [],
+            pace=self.config.pace,
+            rng=Random(f"{self.config.seed}/{name}"),
+            first_id=FIRST_ELSEWHERE_ID + 10_000 * number,
+            now=self.now(),
+            quiet=True,
+        )
+        return ElsewhereRegistered(fleet)
 
     def _install_first_app(self) -> None:
         secret = self.config.webhook_secret or secrets.token_hex(20)

@@ -5,37 +5,18 @@ An ETag is valid for one token; with a new token the pages are discarded.
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from redis.asyncio import Redis
 
+from ghapp.installations.etag_page import EtagPage
 from ghapp.store import keys
 from ghapp.store.codec import Codec
 from ghapp.store.quarantine import RecordReader
 
 KEPT_SECONDS = 2 * 3600
 """After a page changed. A token is valid for an hour, and all pages count as changed with the next one."""
-
-
-class EtagPage(NamedTuple):
-    """A page: its ETag, and its compressed body; those of 100,000 runners would take 70 MB uncompressed."""
-
-    etag: str
-    deflated: bytes
-
-    @classmethod
-    def of(cls, etag: str, body: bytes) -> EtagPage:
-        """Compresses a body as GitHub sent it."""
-        return cls(etag, zlib.compress(body, 1))
-
-    def body(self) -> bytes | None:
-        """Returns the body as GitHub sent it; None if the stored bytes are corrupt."""
-        try:
-            return zlib.decompress(self.deflated)
-        except zlib.error:
-            return None
 
 
 class StoredPage(NamedTuple):

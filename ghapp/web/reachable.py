@@ -9,18 +9,12 @@ from urllib.parse import urlsplit
 
 from starlette.requests import Request
 
+from ghapp.addresses import is_loopback
+
 PORTS = {"http": 80, "https": 443}
 
 LONGEST_ADDRESS = 64
 """IPv6 with a zone."""
-
-
-def is_loopback(host: str) -> bool:
-    """True if a name or an address is that of the machine itself."""
-    try:
-        return host.lower() == "localhost" or ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def can_deliver(web_url: str, address: str) -> bool:

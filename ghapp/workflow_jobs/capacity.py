@@ -174,7 +174,7 @@ class Capacity:
         online: runners that GitHub lists online.
         idle: online runners without a job.
         free: idle runners to which GitHub gives jobs.
-        settled: free runners that have been idle for `NOT_ASSIGNED_SECONDS` as far as is known.
+        settled: free runners that have been idle for long enough to take a job, as far as is known.
         outdated: online runners, idle or busy, whose version gets no jobs any more.
         looping: runners that ended a moment ago because they are too old.
         offline: registered runners that are not online.
@@ -206,7 +206,7 @@ class Capacity:
         """The number of lost runners whose successors are not online."""
         return self.waiting + self.replaced
 
-    def add(self, runner: AvailableRunner, now: float) -> None:
+    def add(self, runner: AvailableRunner, now: float, settled_after_seconds: float) -> None:
         """Counts a runner."""
         if runner.too_old:
             self.too_old.add(runner.too_old)
@@ -225,13 +225,15 @@ class Capacity:
             self.outdated += runner.too_old != ""
             is_free = not runner.busy and not runner.too_old
             self.free += is_free
-            self.settled += is_free and now - runner.idle_since >= NOT_ASSIGNED_SECONDS
+            self.settled += is_free and now - runner.idle_since >= settled_after_seconds
             return
         since = runner.away_since
         self.away_since = since if self.away_since is None else max(self.away_since, since or 0.0)
 
 
-def capacities(runners: Iterable[AvailableRunner], now: float) -> list[Capacity]:
+def capacities(
+    runners: Iterable[AvailableRunner], now: float, settled_after_seconds: float = NOT_ASSIGNED_SECONDS
+) -> list[Capacity]:
     """Returns the runners counted by pool, labels and runner group, in the order in which these first occur."""
     runners = (
         each for each in runners if each.replaced_at is None or now - each.replaced_at <= SUCCESSOR_PATIENCE_SECONDS
@@ -243,5 +245,5 @@ def capacities(runners: Iterable[AvailableRunner], now: float) -> list[Capacity]
         if (counted := spelled.get(as_listed)) is None:
             key = (runner.pool, normalized(runner.labels), runner.group_id)
             counted = spelled[as_listed] = found.setdefault(key, Capacity(*key))
-        counted.add(runner, now)
+        counted.add(runner, now, settled_after_seconds)
     return [*found.values()]

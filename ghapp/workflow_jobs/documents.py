@@ -125,7 +125,7 @@ def job_document(queue: JobQueue, job: Job, outcome: JobOutcome = NOTHING_KNOWN)
         "ended_at": _time(job.ended_at),
         "conclusion": job.conclusion or None,
         "runner": job.runner_name,
-        "why": _why(why),
+        "why": why_document(why),
         "death": None if outcome.death is None else _death(outcome.death),
         "rerun": None if outcome.rerun is None else _rerun(outcome.rerun, outcome.attempts),
         "story": [_event(each) for each in job_story(job, queue.pool(job), why, outcome, queue.now)],
@@ -159,7 +159,8 @@ def _event(event: StoryEvent) -> StoryEventDocument:
     return {"at": _time(event.at), "step": event.step, "text": event.text}
 
 
-def _why(found: QueueExplanation | None) -> WhyDocument | None:
+def why_document(found: QueueExplanation | None) -> WhyDocument | None:
+    """Returns the document of why a job waits; None if that is not known."""
     if found is None:
         return None
     typical = found.typical_wait_seconds

@@ -14,7 +14,7 @@ from ghapp.remediation.fuse import WHOLE_INSTALLATION, Fuse, Position, fuse_of
 from ghapp.remediation.pause import PauseView
 from ghapp.remediation.plan import Mode
 from ghapp.versions.advice import VersionStep
-from ghapp.workflow_jobs.capacity import AvailableRunner, Capacity, capacities
+from ghapp.workflow_jobs.capacity import NOT_ASSIGNED_SECONDS, AvailableRunner, Capacity, capacities
 from ghapp.workflow_jobs.job import Job, asks_for_hosted, is_over, may_be_ours
 from ghapp.workflow_jobs.labels import names_one_run, nearest_label, normalized
 from ghapp.workflow_jobs.reason import UNSERVED, Brakes, Placement, QueueReason, reason_of
@@ -47,9 +47,11 @@ class QueueInputs:
         groups: its runner groups; None if they were not read.
         mode: of `[remediation]`.
         own_images: as in the survey.
+        hosted_labels: labels of larger runners that GitHub hosts for the org, in lower case, as far as is known.
         left_at: from `departures`.
         version_steps: returns what to do about a pool's runners that are too old.
         fresh: False if the list of runners is missing or too old: no reason is given then, except for jobs not ours.
+        settled_after_seconds: how long a runner must have been idle for `NotAssigned`.
     """
 
     org: str
@@ -62,9 +64,11 @@ class QueueInputs:
     groups: RunnerGroups | None = None
     mode: Mode = "act"
     own_images: Sequence[str] = ()
+    hosted_labels: frozenset[str] = frozenset()
     left_at: Mapping[tuple[str, ...], float] = field(default_factory=dict)
     version_steps: Callable[[str], Sequence[VersionStep]] = no_steps
     fresh: bool = True
+    settled_after_seconds: float = NOT_ASSIGNED_SECONDS
 
 
 class JobQueue:
@@ -82,7 +86,7 @@ class JobQueue:
 
     def __init__(self, inputs: QueueInputs, now: float) -> None:
         self.inputs, self.now = inputs, now
-        self.capacities = capacities(inputs.runners, now)
+        self.capacities = capacities(inputs.runners, now, inputs.settled_after_seconds)
         self.groups: Mapping[int, RunnerGroup] = by_id(inputs.groups)
         self.runner_labels = frozenset[str]().union(*(each.labels for each in self.capacities))
         self.pool_labels = normalized(label for rule in inputs.rules for label in rule.labels if label != EVERY_RUNNER)
@@ -131,11 +135,18 @@ class JobQueue:
 
     def is_hosted(self, job: Job) -> bool:
         """True if a job's labels request a GitHub-hosted runner, and no known runner has them."""
-        return not self.placement(job).able and asks_for_hosted(job, self.our_labels)
+        if self.placement(job).able:
+            return False
+        return asks_for_hosted(job, self.our_labels) or self._names_a_larger_runner(job)
 
     def is_ours(self, job: Job) -> bool:
         """True if known runners can take the job, or its labels request runners that may be ours."""
-        return bool(self.placement(job).able) or may_be_ours(job, self.our_labels)
+        if self.placement(job).able:
+            return True
+        return may_be_ours(job, self.our_labels) and not self._names_a_larger_runner(job)
+
+    def _names_a_larger_runner(self, job: Job) -> bool:
+        return bool(job.labels) and normalized(job.labels) <= self.inputs.hosted_labels
 
     def reason(self, job: Job) -> QueueReason | None:
         """Returns why a queued job waits; None for other jobs, or if that is not known.

@@ -20,6 +20,7 @@ class RunnerGroup(NamedTuple):
         visibility: GitHub's: `all`, `private` or `selected` repositories.
         allows_public: False: public repositories are excluded, whatever the visibility.
         repositories: of a group with `selected`: their full names in lower case; None if they could not be read.
+        inherited: True for a group of the enterprise, whose runners no list of the organization's runners has.
     """
 
     id: int
@@ -27,6 +28,7 @@ class RunnerGroup(NamedTuple):
     visibility: str = "all"
     allows_public: bool = True
     repositories: tuple[str, ...] | None = None
+    inherited: bool = False
 
 
 class RunnerGroups(NamedTuple):

@@ -135,8 +135,8 @@ async def _post(
     if check_run is None:
         await context.reports.forget_head(installation.id)
         return outcome
-    changed_at = changes_after(posted, rendered, now)
-    record = Posted(repository, sha, check_run, rendered.digest, rendered.urgent, now, rendered.is_incident, changed_at)
+    changes = changes_after(posted, rendered, now)
+    record = Posted(repository, sha, check_run, rendered.digest, rendered.urgent, now, rendered.is_incident, changes)
     await context.reports.posted(installation.id, record)
     log.info(
         "reported",

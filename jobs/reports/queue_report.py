@@ -107,7 +107,7 @@ async def _with_runner_groups(context: JobContext, installation: Installation, q
     try:
         client = await context.installation_client(installation, Purpose.REPORT)
         all_used = {each.group_id for each in queue.capacities if each.group_id is not None}
-        groups = RunnerGroups(now, await read_runner_groups(client, all_used))
+        groups = RunnerGroups(now, await read_runner_groups(client, client.installation.org, all_used))
     except GitHubError as error:
         log.warning("runner groups not read", installation=installation.id, org=installation.org, why=str(error))
         read_at = now - GROUPS_SECONDS + GROUPS_RETRY_SECONDS

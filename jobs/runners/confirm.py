@@ -10,6 +10,7 @@ from contextlib import suppress
 from ghapp.errors import BudgetSpentError, GhappError, GitHubError, GitHubUnavailableError, RateLimitedError
 from ghapp.github.installation_client import InstallationClient
 from ghapp.github.response import PER_PAGE
+from ghapp.github.runner_list import first_page, get_each, list_runners
 from ghapp.github.wire import JobEnd
 from ghapp.installations.installation import Installation
 from ghapp.installations.pacing import Purpose
@@ -25,7 +26,6 @@ from jobs.context import JobContext, configured, open_context
 from jobs.delivery_gaps.completeness import without_deferred
 from jobs.failed_calls import record_failed_calls
 from jobs.remediation.plan_remediation import plan_remediation
-from jobs.runners.list_runners import first_page, get_each, list_runners
 
 log = logger(__name__)
 

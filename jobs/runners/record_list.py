@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from ghapp.errors import GitHubError
+from ghapp.github.runner_list import ListResult, get_each
 from ghapp.incidents.history import HistorySample, sample
 from ghapp.incidents.settled import Settled, is_settled
 from ghapp.installations.installation import Installation
@@ -32,7 +33,6 @@ from jobs.installations.forget import forget_outdated
 from jobs.pods.remains import observe_remains
 from jobs.remediation.job_lookup import look_up_jobs
 from jobs.runners.confirm import confirm_listed, prepare_confirmation
-from jobs.runners.list_runners import ListResult, get_each
 
 
 @dataclass(frozen=True, slots=True)

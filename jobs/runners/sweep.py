@@ -21,6 +21,7 @@ from ghapp.errors import (
     UnauthorizedError,
 )
 from ghapp.github.response import PER_PAGE
+from ghapp.github.runner_list import ListResult, Progress, list_runners
 from ghapp.incidents.history import HistorySample
 from ghapp.incidents.settled import holds
 from ghapp.installations.installation import Installation
@@ -36,7 +37,6 @@ from jobs.installations.discover import warn_of_name
 from jobs.installations.forget import forget_unswept
 from jobs.remediation.plan_remediation import plan_after_sweep
 from jobs.runners.confirm import ask_to_confirm
-from jobs.runners.list_runners import ListResult, Progress, list_runners
 from jobs.runners.record_list import SweepResult, keep_judgement, record_list
 
 log = logger(__name__)

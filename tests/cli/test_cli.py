@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 import click
 import pytest
 
-from ghapp.cli import main
+from ghapp.cli.main import main
 from ghapp.exit_codes import MISUSED, REDIS_UNAVAILABLE
 from ghapp.installations.installation import Installation
 from ghapp.installations.store import Installations

@@ -15,7 +15,7 @@ import msgspec
 import pytest
 import yaml
 
-from ghapp.cli import main
+from ghapp.cli.main import main
 from ghapp.gate.api import DeployBody
 from ghapp.gate.judgement import STOP
 from ghapp.settings import PoolSettings, Settings

@@ -11,7 +11,7 @@ import sys
 import pytest
 from click.testing import CliRunner
 
-from ghapp.cli import main
+from ghapp.cli.main import main
 from ghapp.cli.options import CommandOutput
 from tests.cli.test_cli import ghapp, one_line
 from tests.rules.builders import online, present

@@ -23,6 +23,7 @@ from ghapp.github.app import AppRegistration, Delivered, HookConfig
 from ghapp.installations.doctor import (
     of_budget,
     of_installation,
+    of_pool_labels,
     of_remediation,
     of_report,
     of_report_owners,
@@ -46,6 +47,7 @@ from ghapp.store.left_out import LastLeftOut
 from ghapp.store.quarantine import UnreadableRecord
 from ghapp.store.tokens import Token
 from jobs.checks.publisher import CheckRunOutcome
+from tests.rules.builders import online
 
 NOW = 1_790_000_000.0
 APP = AppRegistration("Runners", "runners", "acme", True, NEEDED, ("workflow_job",))
@@ -581,3 +583,41 @@ def test_a_slow_redis_is_a_warning_with_its_time(milliseconds, status):
 @pytest.mark.parametrize(("ago", "count"), [(0, 1), (LASTS_SECONDS - 0.001, 1), (LASTS_SECONDS, 0)])
 def test_what_was_not_left_out_for_an_hour_is_read_again(ago, count):
     assert len(of_left_out([LastLeftOut("runner", "", "odd", NOW - ago)], NOW)) == count
+
+
+def pool(name, *labels):
+    return SimpleNamespace(name=name, labels=labels)
+
+
+@pytest.mark.parametrize(
+    ("pools", "warned"),
+    [
+        ([pool("linux", "linux-4vcpu")], []),
+        ([pool("linux", "Linux-4vCPU")], []),
+        ([pool("linux", "linux-4vpcu")], [("linux", "linux-4vpcu", "linux-4vcpu")]),
+        ([pool("linux", "gpu")], []),
+        ([pool("linux", "linux-4vcpu"), pool("large", "linux-8vcpu")], []),
+        ([pool("all", "*")], []),
+        ([pool("linux", "self-hosted", "linux-4vpcu")], [("linux", "linux-4vpcu", "linux-4vcpu")]),
+    ],
+    ids=[
+        "right",
+        "in other letters",
+        "misspelt",
+        "scaled to none",
+        "like another pool's",
+        "every runner",
+        "one of two",
+    ],
+)
+def test_a_pool_without_runners_is_reported_if_a_label_like_its_own_is_of_no_pool(pools, warned):
+    runners = [online(1, labels=("self-hosted", "linux-4vcpu"))]
+    found = of_pool_labels("acme", pools, runners)
+    assert [each.name for each in found] == [f"pool {name}" for name, *_ in warned]
+    for each, (_, label, near) in zip(found, warned, strict=True):
+        assert label in each.text
+        assert f"did you mean {near}?" in each.fix
+
+
+def test_without_a_runner_no_label_is_called_misspelt():
+    assert of_pool_labels("acme", [pool("linux", "linux-4vpcu")], []) == []

@@ -24,14 +24,25 @@ from ghapp.github import wire
 from ghapp.github.api import GitHub
 from ghapp.github.checks import Checks, external_id
 from ghapp.github.delivery_log import deliver_again, failed_attempts
+from ghapp.github.hosted_runners import read_hosted_labels
 from ghapp.github.installation_client import Removal
-from ghapp.github.jobs import Jobs
+from ghapp.github.jobs import Jobs, WorkflowRuns
 from ghapp.github.manifest import convert
-from ghapp.github.runner_groups import read_runner_groups
+from ghapp.github.personal_client import PersonalClient, ScopeRunners
+from ghapp.github.repositories import (
+    AccountKind,
+    FoundAccount,
+    latest_repositories,
+    read_account,
+    read_own_organizations,
+    read_repository,
+)
+from ghapp.github.runner_groups import read_group_runners, read_runner_groups
 from ghapp.github.runner_versions import read_end_dates
 from ghapp.github.transport import GitHubTransport
 from ghapp.github.wire import JobEnd
 from ghapp.installations.installation import Installation
+from ghapp.installations.scope import ListedRepository, Scope
 from ghapp.report.check_run import RESUME, SWEEP, Conclusion, Report
 from ghapp.store.token_cache import SharedToken
 from ghapp.versions.lifetime import DatesAnswer
@@ -242,10 +253,16 @@ async def test_runners_of_a_name(acme):
 
 @pytest.mark.vcr("runner_groups.yaml")
 async def test_runner_groups_with_the_repositories_of_those_that_select_some(acme):
-    assert await read_runner_groups(acme, {1, 2}) == (
+    assert await read_runner_groups(acme, "acme", {1, 2}) == (
         RunnerGroup(1, "Default", "all"),
-        RunnerGroup(2, "octo-runner-group", "selected", repositories=("octocat/hello-world",)),
+        RunnerGroup(2, "octo-runner-group", "selected", repositories=("octocat/hello-world",), inherited=True),
     )
+
+
+@pytest.mark.vcr("runner_groups.yaml")
+async def test_groups_of_the_enterprise_are_read_for_those_who_ask(person):
+    found = await read_runner_groups(person, "acme", {1}, with_inherited=True)
+    assert [each.id for each in found if each.inherited] == [2]
 
 
 @pytest.mark.vcr("runner_versions.yaml")
@@ -464,3 +481,95 @@ async def test_a_code_is_exchanged_once():
     assert (created.pem, created.webhook_secret) == ("(a PEM private key)", "(a webhook_secret)")
     with pytest.raises(errors.CodeRefusedError):
         await convert(API, "a-code")
+
+
+@pytest.fixture
+async def person():
+    """A person with a token of their own."""
+    async with PersonalClient.open(API, "a-token") as client:
+        client.most_calls = 10
+        yield client
+
+
+@pytest.mark.parametrize(
+    ("scope", "count"),
+    [
+        pytest.param("octo-org/octo-repo", 2, marks=pytest.mark.vcr("repository_runners.yaml")),
+        pytest.param("enterprises/octo-corp", 2, marks=pytest.mark.vcr("enterprise_runners.yaml")),
+    ],
+)
+async def test_a_page_of_the_runners_of_a_repository_and_of_an_enterprise(person, scope, count):
+    page = wire.runner_page((await ScopeRunners(person, Scope.parse(scope)).list_runners(1, None)).body, LeftOutRows())
+    assert (page.total, [each.name for each in page.runners]) == (count, ["linux_runner", "mac_runner"])
+    assert person.scopes == {"admin:org", "manage_runners:enterprise", "repo"}
+    assert (person.calls, person.calls_left) == (1, 9)
+
+
+@pytest.mark.vcr("group_runners.yaml")
+async def test_the_runners_of_a_group(person):
+    found = await read_group_runners(person, "octo-org", 2, 3)
+    assert (found.flaw, [each.name for each in found.runners.values()]) == (None, ["linux_runner", "mac_runner"])
+
+
+@pytest.mark.vcr("hosted_runners.yaml")
+async def test_the_labels_of_larger_runners_that_github_hosts(person):
+    assert await read_hosted_labels(person, "octo-org") == {"my hosted ubuntu runner", "my hosted windows runner"}
+
+
+@pytest.mark.vcr("account.yaml")
+async def test_what_an_account_is(person):
+    assert await read_account(person, "octocat") == FoundAccount("octocat", AccountKind.PERSON)
+
+
+@pytest.mark.vcr("own_organizations.yaml")
+async def test_the_organizations_of_a_person(person):
+    assert await read_own_organizations(person) == ["github"]
+
+
+@pytest.mark.vcr("repository_moved.yaml")
+async def test_a_repository_under_its_present_name_costs_two_calls(person):
+    assert (await read_repository(person, "octocat/Hello-Old-World")).name == "octocat/Hello-World"
+    assert person.calls == 2
+
+
+@pytest.mark.vcr("organization_repositories.yaml")
+async def test_the_latest_repositories_of_an_organization_and_how_many_it_has(person):
+    found = await latest_repositories(person, FoundAccount("octo-org", AccountKind.ORGANIZATION))
+    pushed_at = datetime(2011, 1, 26, 19, 6, 43, tzinfo=UTC).timestamp()
+    assert found == (
+        [ListedRepository("octocat/Hello-World", False, pushed_at, archived=False, is_of_organization=False)],
+        1201,
+    )
+
+
+@pytest.mark.vcr("runs_in_status.yaml")
+async def test_the_runs_in_a_status(person):
+    assert await WorkflowRuns(person, "octo-org/octo-repo").in_status("queued") == ((30433642,), 1)
+
+
+@pytest.mark.vcr("jobs_of_run.yaml")
+async def test_the_jobs_of_a_run_s_latest_attempt(person):
+    ((job, completed_at),) = await WorkflowRuns(person, "octo-org/octo-repo").of_run(29679449, "latest")
+    assert (job.id, job.run_id, job.name, job.workflow) == (399444496, 29679449, "build", "CI")
+    assert (job.labels, job.runner_name, job.runner_group) == (
+        ("self-hosted", "foo", "bar"),
+        "my runner",
+        "my runner group",
+    )
+    assert job.html_url == "https://github.com/octo-org/octo-repo/runs/29679449/jobs/399444496"
+    assert completed_at == datetime(2020, 1, 20, 17, 44, 39, tzinfo=UTC).timestamp()
+
+
+@pytest.mark.vcr("scope_missing.yaml")
+async def test_a_scope_that_a_token_lacks(person):
+    with pytest.raises(errors.PermissionMissingError):
+        await ScopeRunners(person, Scope.parse("octo-org")).list_runners(1, None)
+    assert person.scopes == {"repo"}
+
+
+@pytest.mark.vcr("single_sign_on.yaml")
+async def test_a_token_that_single_sign_on_refuses(person):
+    with pytest.raises(errors.PermissionMissingError) as caught:
+        await ScopeRunners(person, Scope.parse("octo-org")).list_runners(1, None)
+    assert caught.value.needs_single_sign_on
+    assert "authorization_request" not in str(caught.value)

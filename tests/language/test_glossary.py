@@ -22,6 +22,7 @@ from ghapp.remediation.status import ReplacementBlocker, ReplacementStage
 from ghapp.report.headline import HeadlineKind
 from ghapp.runners.next_attempt import NOT_SCHEDULED, OVERDUE
 from ghapp.runners.verdict import Reason, State
+from ghapp.scan.looks import ListDifference
 from ghapp.workflow_jobs.reason import QueueReason
 from tests.manifests.rendered import ROOT
 
@@ -40,6 +41,7 @@ SECTIONS = {
     "Guards of the reaper": [Guard],
     "Stops of the reaper": [StopReason],
     "Queued jobs": [QueueReason],
+    "Differences between two lists": [ListDifference],
 }
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import click
 import pytest
 
-from ghapp.cli import main
+from ghapp.cli.main import main
 from tests.manifests.rendered import ROOT
 
 REFUSED = re.compile(

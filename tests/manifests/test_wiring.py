@@ -5,7 +5,7 @@ import tomllib
 
 import pytest
 
-from ghapp.cli import main
+from ghapp.cli.main import main
 from ghapp.queue.jobs import QUEUES
 from ghapp.settings import Settings
 from ghapp.store.connect import connect, connect_sync

@@ -6,7 +6,7 @@ import shlex
 import click
 import pytest
 
-from ghapp.cli import main
+from ghapp.cli.main import main
 from tests.manifests.rendered import MANIFESTS, ROOT
 
 PAGES = [

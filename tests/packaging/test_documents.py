@@ -71,7 +71,8 @@ def test_each_configuration_that_a_document_shows_is_accepted(tmp_path, snippet)
     path = tmp_path / "ghapp.toml"
     path.write_text(snippet)
     secrets = dict.fromkeys(re.findall(r'secret_env = "(\w+)"', snippet), "whsec_" + "a" * 32)
-    assert Settings.read({"GHAPP_CONFIG": str(path), **secrets}).pools
+    settings = Settings.read({"GHAPP_CONFIG": str(path), **secrets})
+    assert len(settings.pools) == snippet.count("[[pools]]")
 
 
 def test_vulnerabilities_are_reported_where_the_repository_takes_them():

@@ -24,7 +24,7 @@ HERE = "acme/.github"
 HEAD = Head(HERE, "main", "aaa", at=NOW - 500, confirmed_at=NOW)
 OLD_HEAD = HEAD._replace(confirmed_at=NOW - 300 - MICROSECOND)
 POSTED = Posted(HERE, "aaa", 7, "digest")
-REPORT = SimpleNamespace(digest="digest", urgent="urgent", is_incident=False)
+REPORT = SimpleNamespace(digest="digest", urgent=(("slow", "urgent"),), is_incident=False)
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,8 @@ def test_the_next_step_follows_from_the_state_of_the_check_run(state, step):
     assert next_of(state, REPORT, NOW) is step
 
 
-CHANGED = POSTED._replace(digest="other", urgent="urgent")
+ANOTHER = (("slow", "another"),)
+CHANGED = POSTED._replace(digest="other", urgent=REPORT.urgent)
 
 
 @pytest.mark.parametrize(
@@ -59,7 +60,7 @@ CHANGED = POSTED._replace(digest="other", urgent="urgent")
         (CHANGED._replace(at=NOW - REFRESH_SECONDS + MICROSECOND), CheckRunStep.NOTHING),
         (CHANGED._replace(at=NOW - REFRESH_SECONDS), CheckRunStep.UPDATE),
         (CHANGED._replace(at=NOW + 1), CheckRunStep.UPDATE),
-        (CHANGED._replace(at=NOW, urgent="another"), CheckRunStep.UPDATE),
+        (CHANGED._replace(at=NOW, urgent=ANOTHER), CheckRunStep.UPDATE),
         (CHANGED._replace(at=NOW, digest=""), CheckRunStep.UPDATE),
         (CHANGED._replace(at=NOW, sha="bbb"), CheckRunStep.CREATE),
     ],
@@ -78,10 +79,10 @@ def test_a_change_that_is_not_urgent_is_posted_every_five_minutes(posted, step):
 
 OFTEN = POSTED._replace(
     digest="other",
-    urgent="another",
+    urgent=ANOTHER,
     at=NOW - 5,
     is_incident=False,
-    changed_at=tuple(NOW - HOUR + MICROSECOND + number for number in range(MOST_AN_HOUR)),
+    changes=tuple((NOW - HOUR + MICROSECOND + number, "slow") for number in range(MOST_AN_HOUR)),
 )
 
 
@@ -91,27 +92,52 @@ OFTEN = POSTED._replace(
         (OFTEN, False, CheckRunStep.NOTHING),
         (OFTEN, True, CheckRunStep.UPDATE),
         (OFTEN._replace(is_incident=True), False, CheckRunStep.UPDATE),
-        (OFTEN._replace(changed_at=OFTEN.changed_at[1:]), False, CheckRunStep.UPDATE),
-        (OFTEN._replace(changed_at=(NOW - HOUR, *OFTEN.changed_at[1:])), False, CheckRunStep.UPDATE),
-        (OFTEN._replace(changed_at=(NOW + 1, *OFTEN.changed_at[1:])), False, CheckRunStep.UPDATE),
+        (OFTEN._replace(changes=OFTEN.changes[1:]), False, CheckRunStep.UPDATE),
+        (OFTEN._replace(changes=((NOW - HOUR, "slow"), *OFTEN.changes[1:])), False, CheckRunStep.UPDATE),
+        (OFTEN._replace(changes=((NOW + 1, "slow"), *OFTEN.changes[1:])), False, CheckRunStep.UPDATE),
+        (OFTEN._replace(changes=((NOW - 5, "offline"), *OFTEN.changes[1:])), False, CheckRunStep.UPDATE),
+        (
+            OFTEN._replace(
+                urgent=(*REPORT.urgent, ("paused", "since")),
+            ),
+            False,
+            CheckRunStep.UPDATE,
+        ),
+        (
+            OFTEN._replace(
+                urgent=(*ANOTHER, ("paused", "since")),
+            ),
+            False,
+            CheckRunStep.UPDATE,
+        ),
         (OFTEN._replace(at=NOW - REFRESH_SECONDS), False, CheckRunStep.UPDATE),
     ],
     ids=[
         *("too often", "an incident begins", "an incident is over", "five times", "an hour ago"),
-        *("by a clock that jumped", "with the next numbers"),
+        *("by a clock that jumped", "of another kind", "a pause has ended", "a pause has ended beside it"),
+        "with the next numbers",
     ],
 )
-def test_without_an_incident_six_changes_an_hour_are_posted_at_once(posted, is_incident, step):
+def test_without_an_incident_six_changes_of_a_kind_are_posted_at_once_in_an_hour(posted, is_incident, step):
     report = SimpleNamespace(**{**vars(REPORT), "is_incident": is_incident})
     assert next_of(CheckRunState(posted, HEAD), report, NOW) is step
 
 
-def test_changes_without_an_incident_are_counted_for_an_hour():
+def test_changes_without_an_incident_are_counted_by_kind_for_an_hour():
     incident = SimpleNamespace(**{**vars(REPORT), "is_incident": True})
+    known = POSTED._replace(changes=((NOW - HOUR, "slow"), (NOW - 9, "slow"), (NOW - 9, "offline")))
     assert changes_after(None, REPORT, NOW) == ()
-    assert changes_after(POSTED._replace(changed_at=(NOW - HOUR, NOW - 9)), REPORT, NOW) == (NOW - 9, NOW)
-    assert changes_after(POSTED._replace(urgent="urgent"), REPORT, NOW) == ()
+    assert changes_after(known, REPORT, NOW) == ((NOW - 9, "slow"), (NOW, "slow"), (NOW - 9, "offline"))
+    assert changes_after(POSTED._replace(urgent=REPORT.urgent), REPORT, NOW) == ()
     assert changes_after(POSTED, incident, NOW) == ()
+
+
+def test_the_record_keeps_six_changes_of_a_kind():
+    posted = POSTED
+    for number in range(20):
+        report = SimpleNamespace(urgent=(("slow", f"{number}"),), is_incident=False)
+        posted = posted._replace(urgent=report.urgent, changes=changes_after(posted, report, NOW + number))
+    assert [at for at, _ in posted.changes] == [NOW + number for number in range(14, 20)]
 
 
 def test_the_state_of_one_repository_does_not_apply_to_another():

@@ -12,12 +12,13 @@ from ghapp.pods.degraded_sources import DegradedSource
 from ghapp.pods.phantom_kinds import ADVICE, Phantom, PhantomKind, PhantomReason
 from ghapp.remediation.fuse import WHOLE_INSTALLATION as WHOLE
 from ghapp.remediation.fuse import Fuse, FuseReason, Position
+from ghapp.report.check_run import time_of
 from ghapp.report.fleet import by_pool
 from ghapp.report.fleet_report import report_on
 from ghapp.report.headline import MOST_PER_KIND, HeadlineKind, Severity, headlines
 from ghapp.report.links import PageLinks
 from ghapp.runners.deletion_progress import Deletion
-from ghapp.runners.next_attempt import BLINDNESS, NOT_SCHEDULED, OVERDUE, NextAttempt
+from ghapp.runners.next_attempt import BLINDNESS, NEEDS_AN_OWNER, NOT_SCHEDULED, OVERDUE, NextAttempt
 from ghapp.runners.verdict import Limits, Reason
 from ghapp.versions.lifetime import DAY, NOTICE_SECONDS, WARNING_SECONDS, EndDates, VersionLimits
 from ghapp.workflow_jobs.demand import UnservedJob
@@ -107,8 +108,13 @@ def test_every_failure_of_a_sweep_is_explained():
 
 @pytest.mark.parametrize(("age", "severity"), [(300, Severity.ATTENTION), (300 + MICROSECOND, Severity.CRITICAL)])
 def test_blindness_is_critical_once_observations_are_too_old(age, severity):
-    blind = replace(FAILING, swept_at=NOW - age)
+    blind = replace(FAILING, swept_at=NOW - age, failure="GitHubUnavailable")
     assert found(online(), survey=blind)[0].severity is severity
+
+
+@pytest.mark.parametrize("failure", sorted(NEEDS_AN_OWNER))
+def test_what_only_an_owner_can_end_is_critical_at_once(failure):
+    assert found(online(), survey=replace(FAILING, failure=failure))[0].severity is Severity.CRITICAL
 
 
 @pytest.mark.parametrize(
@@ -520,3 +526,8 @@ def test_a_loop_of_ephemeral_runners_is_a_headline_though_none_is_online(ended, 
     kinds = found(*map(refused, range(1, ended + 1)), end_dates=OVER)
     assert [each.kind for each in kinds] == [HeadlineKind.TOO_OLD if is_shown else HeadlineKind.WELL]
     assert not is_shown or "3 ephemeral ones ended within an hour without a job" in kinds[0].sentence
+
+
+def test_a_pause_with_an_end_says_when_it_ends():
+    (paused,) = [each for each in found(online(), org_pause=ENDING) if each.kind is HeadlineKind.PAUSED]
+    assert paused.step == f"nothing to do: the pause ends at {time_of(NOW + 600)}; to end it now"

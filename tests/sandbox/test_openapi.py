@@ -14,8 +14,9 @@ from typing import Any
 import httpx
 import pytest
 
-from ghapp.sandbox import OrgConfig, SandboxConfig, SandboxServer
+from ghapp.sandbox import OrgConfig, PoolConfig, SandboxConfig, SandboxServer
 from ghapp.sandbox.application import OPERATIONS
+from ghapp.sandbox.world import FIRST_ELSEWHERE_ID
 from tests.sandbox.clients import app_client, installation_client, logged, person_client
 from tests.sandbox.conftest import SMALL
 from tests.sandbox.openapi import description, mistakes, statuses
@@ -23,6 +24,7 @@ from tests.sandbox.receivers import Receiver
 
 RUNNERS = "/orgs/{org}/actions/runners"
 GROUPS = "/orgs/{org}/actions/runner-groups"
+ENTERPRISE_RUNNERS = "/enterprises/{enterprise}/actions/runners"
 REPO = "/repos/{owner}/{repo}"
 TOKENS = "/app/installations/{installation_id}/access_tokens"
 JIT = {"name": "fresh", "runner_group_id": 1, "labels": ["gpu"]}
@@ -33,6 +35,7 @@ OUTPUT = {
         {"path": "a.yml", "start_line": 1, "end_line": 1, "annotation_level": "warning", "message": "look"}
     ],
 }
+AT_THE_ENTERPRISE, AT_A_REPOSITORY = FIRST_ELSEWHERE_ID, FIRST_ELSEWHERE_ID + 1_000_000
 PERMISSIONS = {
     "organization_self_hosted_runners": "write",
     "administration": "write",
@@ -53,12 +56,22 @@ class Stage:
     ids: dict[str, Any] = field(default_factory=dict)
 
     def call(
-        self, method: str, template: str, *, anonymous: bool = False, query: str = "", job: str = "", **options: Any
+        self,
+        method: str,
+        template: str,
+        *,
+        anonymous: bool = False,
+        query: str = "",
+        job: str = "",
+        own: str = "",
+        **options: Any,
     ) -> httpx.Response:
         if job:
             options["ids"] = {"job_id": self.ids[job]}
         path = template.format(**(self.ids | options.pop("ids", {}))) + query
-        if anonymous:
+        if own:  # with a token that a person made for themselves
+            options["headers"] = {"authorization": f"token {own}"}
+        if anonymous or own:
             return httpx.request(method, self.sandbox.url + path, **options)
         if template.startswith("/user"):
             return self.person.request(method, path, **options)
@@ -68,7 +81,13 @@ class Stage:
 
 @pytest.fixture(scope="module")
 def stage() -> Iterator[Stage]:
-    config = SandboxConfig(orgs=(OrgConfig(pools=SMALL),), quiet=True, ticking=False, permissions=PERMISSIONS)
+    at_repository = {"api": (PoolConfig(name="own", size=1, ephemeral=False),)}
+    config = SandboxConfig(
+        orgs=(OrgConfig(pools=SMALL, repository_pools=at_repository, hosted_runners=("big",)),),
+        quiet=True,
+        ticking=False,
+        permissions=PERMISSIONS,
+    )
     with (
         SandboxServer(config) as sandbox,
         Receiver() as hook,
@@ -96,6 +115,8 @@ def stage() -> Iterator[Stage]:
         posted = acme.post("/repos/acme/api/check-runs", json={"name": "n", "head_sha": head, "output": OUTPUT}).json()
         ids = {
             "org": "acme",
+            "enterprise": "acme-corp",
+            "username": "acme",
             "owner": "acme",
             "repo": "api",
             "ref": "main",
@@ -215,6 +236,22 @@ CASES = [
     case("GET", f"{REPO}/check-runs/{{check_run_id}}/annotations", 200),
     case("GET", f"{REPO}/check-runs/{{check_run_id}}/annotations", 404, **absent(check_run_id=1)),
     case("GET", f"{REPO}/commits/{{ref}}/check-runs", 200),
+    case("GET", "/orgs/{org}/repos", 200, own="ghp_lisa"),
+    case("GET", "/orgs/{org}/repos", 404, own="ghp_sam"),
+    case("GET", f"{REPO}/actions/runners", 200, own="ghp_mona"),
+    case("GET", f"{REPO}/actions/runners/{{runner_id}}", 200, own="ghp_mona", **absent(runner_id=AT_A_REPOSITORY)),
+    case("GET", ENTERPRISE_RUNNERS, 200, own="ghp_mona"),
+    case("GET", ENTERPRISE_RUNNERS, 404, own="ghp_sam"),
+    case("GET", f"{ENTERPRISE_RUNNERS}/deprecations/{{version}}", 200, own="ghp_mona", **absent(version="2.336.0")),
+    case("GET", f"{ENTERPRISE_RUNNERS}/{{runner_id}}", 200, own="ghp_mona", **absent(runner_id=AT_THE_ENTERPRISE)),
+    case("GET", f"{ENTERPRISE_RUNNERS}/{{runner_id}}", 404, own="ghp_mona", **absent(runner_id=1)),
+    case("GET", "/orgs/{org}/actions/hosted-runners", 200, own="ghp_mona"),
+    case("GET", RUNNERS, 403, own="ghp_lisa"),
+    case("GET", RUNNERS, 401, own="ghp_unknown"),
+    case("GET", "/users/{username}", 200),
+    case("GET", "/users/{username}", 200, **absent(username="mona")),
+    case("GET", "/users/{username}", 404, **absent(username="unknown")),
+    case("GET", "/user/orgs", 200),
     case("GET", "/user", 200),
     case("GET", "/user", 401, anonymous=True),
     case("GET", "/user/installations", 200),

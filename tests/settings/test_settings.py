@@ -461,7 +461,8 @@ def test_secrets_are_not_shown(read):
 @pytest.mark.parametrize("missing", CREDENTIALS)
 def test_half_of_the_credentials_is_refused(read, missing):
     given = {name: value for name, value in CREDENTIALS.items() if name != missing}
-    assert refusal(read, **given) == f"{missing}: not set, though other App credentials are; set all three or none"
+    all_three = "set all of GHAPP_APP_ID, GHAPP_PRIVATE_KEY, GHAPP_WEBHOOK_SECRET, or none"
+    assert refusal(read, **given) == f"{missing}: not set, though other App credentials are; {all_three}"
 
 
 @pytest.mark.parametrize("secret", [",", " , "])

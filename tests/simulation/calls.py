@@ -7,12 +7,12 @@ from collections.abc import Callable, Generator, Iterable
 from typing import TYPE_CHECKING, Any
 
 from ghapp.github.installation_client import SETTLING_SECONDS
+from ghapp.github.runner_list import flaw_of
 from ghapp.installations.pacing import Purpose
 from ghapp.runners.absence import GetResult, RunnerList
 from ghapp.runners.verdict import Reason
 from ghapp.store.locks import OUTLIVES_BY_SECONDS
 from ghapp.timings import NORMAL
-from jobs.runners.list_runners import flaw_of
 from tests.simulation.changes import Rule
 from tests.simulation.github import PER_PAGE, GitHub, NoAnswer, NotFound
 from tests.simulation.store import Store

@@ -7,13 +7,14 @@ import pytest
 
 from ghapp.decoding import LeftOut, LeftOutRows
 from ghapp.errors import ConfigurationError, StoreUnavailableError
+from ghapp.installations.etag_page import EtagPage
 from ghapp.installations.installation import Installation
 from ghapp.installations.store import Installations
 from ghapp.remediation.fuse import Fuse, FuseReason, Position
 from ghapp.remediation.store import WHOLE_ORG, Fuses, Pause
 from ghapp.store import keys
 from ghapp.store.connect import _sentinel, connect
-from ghapp.store.etag_pages import EtagPage, EtagPages
+from ghapp.store.etag_pages import EtagPages
 from ghapp.store.left_out import KEPT_SECONDS, LastLeftOut, LeftOutRecords
 from ghapp.store.metric_counters import MOST_SHARDS, OTHER_SHARD, MetricCounters
 from ghapp.store.schedule import Schedule

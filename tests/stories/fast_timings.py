@@ -48,7 +48,7 @@ def run(role: str) -> None:
 
             asyncio.run(watch(settings))
         case _:  # nothing waits there
-            from ghapp.cli import main
+            from ghapp.cli.main import main
 
             main()
 

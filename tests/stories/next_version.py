@@ -9,4 +9,4 @@ from pathlib import Path
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parents[2]))
     import_module("tests.store.rows.next_version").become()
-    import_module("ghapp.cli").main()
+    import_module("ghapp.cli.main").main()

@@ -7,7 +7,8 @@ from functools import partial
 
 import pytest
 
-from ghapp.github.installation_client import InstallationClient, Listing
+from ghapp.github.installation_client import InstallationClient
+from ghapp.github.ports import Listing
 from ghapp.runners.verdict import State, judge
 from ghapp.store.left_out import LeftOutRecords
 from tests.support import commands

@@ -24,7 +24,7 @@ OURS = ("ghapp", "jobs", "tests")
 _processes = get_context("forkserver")
 _processes.set_forkserver_preload(
     [
-        "ghapp.cli",
+        "ghapp.cli.main",
         "ghapp.local.up",
         "ghapp.web.app",
         "jobs.scheduler",
@@ -118,7 +118,7 @@ def _run(words: tuple[str, ...], environ: dict[str, str], out: Path, err: Path, 
     if script is None:
         sys.argv = ["ghapp", *words]
 
-        from ghapp.cli import main
+        from ghapp.cli.main import main
 
         main()
     else:

@@ -13,6 +13,7 @@ from typing import Any
 from ghapp.sandbox.control.controls import FOREVER, Controls, exposed
 from ghapp.sandbox.faults import requests
 from ghapp.sandbox.faults.requests import CutShort, Hang, RequestFault, RequestFaultEffect, Reset
+from ghapp.sandbox.people import PEOPLE, spender_of
 from ghapp.sandbox.ratelimits import RateMeter
 
 #: Everything that is called with an installation's token, and not by the App itself.
@@ -170,5 +171,7 @@ class RequestFaultControls(Controls):
 
     def _meters(self, org: str | None) -> list[RateMeter]:
         places = list(self.world.orgs.values()) if org is None else [self._org(org)]
-        installations = [installation for place in places for installation in self._installations(place)]
-        return [self.world.limits.meter(installation.id, self.world.now()) for installation in installations]
+        spenders = [installation.id for place in places for installation in self._installations(place)]
+        if org is None:
+            spenders += [spender_of(each) for each in PEOPLE]
+        return [self.world.limits.meter(each, self.world.now()) for each in spenders]

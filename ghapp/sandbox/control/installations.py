@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Sequence
 from typing import Any
 
-from ghapp.sandbox.control.controls import Controls, exposed, known
+from ghapp.sandbox.control.controls import Controls, NoSuchThingError, exposed, known
 from ghapp.sandbox.documents.payloads import repository_names
 from ghapp.sandbox.organization import Organization
+from ghapp.sandbox.people import PersonalToken, person_called
 
 
 class InstallationControls(Controls):
@@ -76,6 +78,29 @@ class InstallationControls(Controls):
             }
             action = "added" if added else "removed"
             self.world.announcements.installation(installation, action, extra, "installation_repositories")
+
+    @exposed
+    def personal_token(
+        self,
+        *,
+        login: str = "mona",
+        scopes: Sequence[str] | None = None,
+        permissions: dict[str, str] | None = None,
+        authorized: bool = True,
+    ) -> str:
+        """A person makes a token for themselves: a classic one with `scopes`, or a fine-grained one.
+
+        `authorized`: False if organizations with SAML single sign-on refuse it. Every person also has the classic token
+        `ghp_LOGIN` with all scopes.
+        """
+        person = person_called(login)
+        if person is None:
+            raise NoSuchThingError(f"no person {login!r}")
+        prefix = "github_pat_" if scopes is None else "ghp_"
+        listed = None if scopes is None else tuple(scopes)
+        token = PersonalToken(f"{prefix}{secrets.token_hex(18)}", person, listed, permissions or {}, authorized)
+        self.world.authorizations.add_personal_token(token)
+        return token.value
 
     @exposed
     def deliver(self, org: str, *, event: str, payload: dict[str, Any]) -> list[str]:

@@ -116,12 +116,16 @@ class ResponseFaultControls(Controls):
         ids: Sequence[int] | None = None,
         busy: bool | None = None,
         status: str | None = None,
+        omit: Sequence[str] = (),
         seconds: float = FOREVER,
     ) -> None:
-        """Runners, these or all, are shown as `busy` or not, or with another `status`. DELETE behaves accordingly."""
+        """Runners, these or all, are shown as `busy` or not, or with another `status`. DELETE behaves accordingly.
+
+        `omit`: fields that they are shown without, as an older GitHub Enterprise Server has no `ephemeral`.
+        """
         values: dict[str, Any] = {"busy": busy, "status": status}
         shown = {name: value for name, value in values.items() if value is not None}
-        self._begin(Misreported(None if ids is None else frozenset(ids), shown), org, seconds)
+        self._begin(Misreported(None if ids is None else frozenset(ids), shown, tuple(omit)), org, seconds)
 
     @exposed
     def skew_clock(self, *, ahead: float = 90.0, seconds: float = FOREVER) -> None:

@@ -47,15 +47,13 @@ class AccountDocuments:
             "site_admin": False,
         } | {key: api + path for key, path in USER_LINKS.items()}
 
-    def user(self, login: str, account_id: int) -> Document:
-        """A person in the public form."""
+    def user(self, login: str, account_id: int, kind: str = "User") -> Document:
+        """A person, or another account, in the public form."""
         blank = dict.fromkeys(("name", "company", "location", "email", "hireable", "bio"))
         counts = dict.fromkeys(("public_repos", "public_gists", "followers", "following"), 0)
         born = "2024-01-15T09:00:00Z"
         dates = {"created_at": born, "updated_at": born}
-        return (
-            self.account(login, account_id, "User") | blank | counts | dates | {"blog": "", "user_view_type": "public"}
-        )
+        return self.account(login, account_id, kind) | blank | counts | dates | {"blog": "", "user_view_type": "public"}
 
     def organization(self, login: str, account_id: int) -> Document:
         """Returns an organization as webhook payloads show it."""

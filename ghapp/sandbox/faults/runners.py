@@ -133,10 +133,11 @@ class Miscounted(RunnerFaults):
 
 @dataclass(frozen=True, slots=True)
 class Misreported(RunnerFaults):
-    """Runners shown with other values than theirs, such as `busy`; `ids` None is all of them."""
+    """Runners shown with other values than theirs, such as `busy`, or without some; `ids` None is all of them."""
 
     ids: Collection[int] | None
     values: dict[str, Any]
+    omitted: Collection[str] = ()
 
     def listed(self, runners: Sequence[Document]) -> Sequence[Document]:
         """Returns the list, with those values."""
@@ -148,7 +149,9 @@ class Misreported(RunnerFaults):
         return None if runner is None else self._with_values(runner)
 
     def _with_values(self, runner: Document) -> Document:
-        return runner | self.values if self.ids is None or runner["id"] in self.ids else runner
+        if self.ids is not None and runner["id"] not in self.ids:
+            return runner
+        return {name: value for name, value in (runner | self.values).items() if name not in self.omitted}
 
 
 @dataclass(frozen=True, slots=True)

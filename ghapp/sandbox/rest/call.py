@@ -16,7 +16,7 @@ from ghapp.sandbox.credentials import bearer, calling_app, calling_token
 from ghapp.sandbox.faults.access import TokensNotYetKnown
 from ghapp.sandbox.fleet.jobs import SandboxRepository
 from ghapp.sandbox.organization import Organization
-from ghapp.sandbox.people import USER_TOKEN_PREFIX, Role, UserToken
+from ghapp.sandbox.people import PERSONAL_TOKEN_PREFIXES, USER_TOKEN_PREFIX, Person, PersonalToken, Role, UserToken
 from ghapp.sandbox.rest.answers import RestError, not_found, unprocessable
 from ghapp.sandbox.world import World
 
@@ -39,6 +39,7 @@ class RestCall:
 
     Attributes:
         body: as it came.
+        personal: the token it called with, if a person made it for themselves.
     """
 
     world: World
@@ -48,6 +49,7 @@ class RestCall:
     _app: App | None = None
     _token: SandboxToken | None = None
     _user: UserToken | None = None
+    personal: PersonalToken | None = None
     _repository: SandboxRepository | None = None
 
     @property
@@ -78,17 +80,30 @@ class RestCall:
 
     @property
     def is_of_a_person(self) -> bool:
-        """True if it called with a user access token."""
-        return self._user is not None
+        """True if it called with a user access token, or with a token that a person made for themselves."""
+        return self._user is not None or self.personal is not None
+
+    @property
+    def person(self) -> Person:
+        """The person who calls."""
+        return self.user.person if self.personal is None else self.personal.person
 
     @property
     def credential(self) -> str:
         """The token it called with, an installation's or a person's."""
+        if self.personal is not None:
+            return self.personal.value
         return self.user.value if self._token is None else self._token.value
 
     def role_in(self, org: Organization) -> Role | None:
         """The calling person's role in an organization."""
-        return self.user.person.role_in(org is min(self.world.orgs.values(), key=lambda each: each.id))
+        return self.person.role_in(org is min(self.world.orgs.values(), key=lambda each: each.id))
+
+    def reads(self, org: Organization, repository: str) -> bool:
+        """True if the calling person may read a repository."""
+        mine = self.person.repositories
+        role = self.role_in(org)
+        return role == "owner" or (role is not None and (mine is None or repository in mine))
 
     @property
     def installation(self) -> SandboxInstallation:
@@ -142,7 +157,11 @@ class RestCall:
         if caller is Caller.ANYONE:
             return
         credential = bearer(self.request.headers.get("authorization", ""))
-        if caller is Caller.USER or (caller is Caller.INSTALLATION and credential.startswith(USER_TOKEN_PREFIX)):
+        if credential.startswith(PERSONAL_TOKEN_PREFIXES) and caller is not Caller.APP:
+            self.personal = self.world.authorizations.personal_token(credential)
+            if self.personal is None:
+                raise RestError(HTTPStatus.UNAUTHORIZED, "Bad credentials")
+        elif caller is Caller.USER or (caller is Caller.INSTALLATION and credential.startswith(USER_TOKEN_PREFIX)):
             self._user = self.world.authorizations.token(credential, self.now)
             self._app = self.user.app
         elif caller is Caller.APP:
@@ -154,6 +173,9 @@ class RestCall:
 
     def locate(self) -> None:
         """Finds the organization and repository that the path names; 404 for those that an installation cannot see."""
+        if self.personal is not None:
+            self._locate_for_person()
+            return
         if self._user is not None and self._org is not None:
             if (
                 self.role_in(self._org) is None
@@ -169,10 +191,25 @@ class RestCall:
             raise not_found()
         self._org = home
         if "repo" in params:
-            self._repository = home.repositories.get(params["repo"])
+            self._repository = home.repository_named(params["repo"])
         elif "repository_id" in params:
             self._repository = home.repository_with_id(self.number("repository_id"))
         if self._repository is not None and not self.installation.sees(self._repository.name):
+            raise not_found()
+
+    def _locate_for_person(self) -> None:
+        """Finds what the path names, if the person may see it."""
+        params = self.request.path_params
+        if self._org is None:
+            if params.keys() & {"org", "organization_id", "owner", "repository_id"}:
+                raise not_found()
+            return
+        if "repo" in params:
+            self._repository = self._org.repository_named(params["repo"])
+        elif "repository_id" in params:
+            self._repository = self._org.repository_with_id(self.number("repository_id"))
+        is_hidden = self._repository is not None and not self.reads(self._org, self._repository.name)
+        if self.role_in(self._org) is None or is_hidden:
             raise not_found()
 
     def _await_recognition(self, token: SandboxToken) -> None:

@@ -17,14 +17,28 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from ghapp.sandbox.apps import holds
 from ghapp.sandbox.faults.requests import RequestFault
 from ghapp.sandbox.organization import Organization
+from ghapp.sandbox.people import PersonalToken, spender_of
 from ghapp.sandbox.ratelimits import RateMeter
 from ghapp.sandbox.rest.answers import RestError, not_found
 from ghapp.sandbox.rest.call import Caller, RestCall, organization_calling, organization_in
 from ghapp.sandbox.world import World
 
 Act = Callable[[RestCall], Response]
+
+OWNERS_ALONE = ("organization_self_hosted_runners", "administration")
+
+SCOPES = {
+    "organization_self_hosted_runners": "admin:org",
+    "administration": "repo",
+    "actions": "repo",
+    "checks": "repo",
+    "metadata": "repo",
+    "enterprise_runners": "manage_runners:enterprise",
+}
+"""The scope that a classic token needs in place of a permission."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,12 +103,16 @@ class RestOperation:
             call.identify(self.caller)
             if self.caller is Caller.INSTALLATION and not call.is_of_a_person:
                 meter = call.world.limits.meter(call.installation.id, call.now)
+            elif call.personal is not None:
+                meter = call.world.limits.meter(spender_of(call.person), call.now)
             elif self.caller is Caller.APP:
                 meter = call.world.limits.meter_of_app(call.app.id, call.now)
             self._admit(call, meter)
             response = self.act(call)
         except RestError as refusal:
             response = refusal.response()
+        if call.personal is not None:
+            response.headers.update(self._scopes(call.personal))
         if meter is None:
             return response, False
         counted = self.counted and meter.remaining > 0 and response.status_code != HTTPStatus.NOT_MODIFIED
@@ -105,15 +123,26 @@ class RestOperation:
     def _admit(self, call: RestCall, meter: RateMeter | None) -> None:
         """Checks a known caller: 403 or 429 over the limit, 404 out of sight, 403 without the permission."""
         if meter is not None and self.counted and not meter.remaining:
-            spender = "App" if self.caller is Caller.APP else f"installation ID {call.installation.id}"
+            spender = (
+                "App"
+                if self.caller is Caller.APP
+                else f"user ID {call.person.id}"
+                if call.is_of_a_person
+                else f"installation ID {call.installation.id}"
+            )
             spent = f"API rate limit exceeded for {spender}."
             raise RestError(meter.refusal, spent)
+        params = call.request.path_params
+        owner = params.get("org") or params.get("owner")
+        if call.personal is not None and not call.personal.is_authorized and owner:
+            url = f"{call.world.url}/orgs/{owner}/sso?authorization_request=A"
+            why = "Resource protected by organization SAML enforcement."
+            raise RestError(HTTPStatus.FORBIDDEN, why, {"x-github-sso": f"required; url={url}"})
         call.locate()
         if self.needs is None:
             return
         if call.is_of_a_person:
-            if call.role_in(call.org) != "owner":
-                raise RestError(HTTPStatus.FORBIDDEN, "Must have admin rights to organization.")
+            self._admit_person(call, self.needs)
             return
         withheld = call.world.directory.refusal_of(call.installation, self.needs[0])
         if withheld == HTTPStatus.NOT_FOUND:
@@ -124,6 +153,29 @@ class RestOperation:
                 "Resource not accessible by integration",
                 {"x-accepted-github-permissions": "=".join(self.needs)},
             )
+
+    def _admit_person(self, call: RestCall, needs: tuple[str, str]) -> None:
+        """403 for a person, or for a token of theirs, that may not do this."""
+        personal, (permission, _) = call.personal, needs
+        if permission in OWNERS_ALONE and call.role_in(call.org) != "owner":
+            raise RestError(HTTPStatus.FORBIDDEN, "Must have admin rights to organization.")
+        if personal is None:
+            return
+        withheld = call.world.directory.withheld_from_people(call.org, permission)
+        if withheld == HTTPStatus.NOT_FOUND:
+            raise not_found()
+        if personal.scopes is not None and SCOPES[permission] not in personal.scopes:
+            raise RestError(HTTPStatus.FORBIDDEN, "Must have admin rights to organization.")
+        if withheld is not None or (personal.scopes is None and not holds(dict(personal.permissions), *needs)):
+            why = "Resource not accessible by personal access token"
+            raise RestError(HTTPStatus.FORBIDDEN, why, {"x-accepted-github-permissions": "=".join(needs)})
+
+    def _scopes(self, personal: PersonalToken) -> dict[str, str]:
+        """Returns the headers about scopes, which answers to classic tokens have."""
+        if personal.scopes is None:
+            return {}
+        accepted = "" if self.needs is None else SCOPES[self.needs[0]]
+        return {"x-oauth-scopes": ", ".join(personal.scopes), "x-accepted-oauth-scopes": accepted}
 
 
 class Witness:

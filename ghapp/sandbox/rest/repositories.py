@@ -13,7 +13,7 @@ from ghapp.sandbox.documents.work import job_document, run_document
 from ghapp.sandbox.fleet.jobs import Run, SandboxJob
 from ghapp.sandbox.people import person_called
 from ghapp.sandbox.rest.answers import RestError, Window, json_response, not_found
-from ghapp.sandbox.rest.call import RestCall
+from ghapp.sandbox.rest.call import Caller, RestCall
 from ghapp.sandbox.rest.operation import RestOperation
 
 ACTIONS = ("actions", "read")
@@ -38,6 +38,15 @@ def list_repositories(call: RestCall) -> Response:
         "repositories": [call.org.repository_document(r) for r in window.cut(seen)],
     }
     return json_response(document, headers=window.link(f"{call.base}/installation/repositories", query, len(seen)))
+
+
+def list_organization_repositories(call: RestCall) -> Response:
+    """The organization's repositories that the person may read."""
+    query = dict(call.request.query_params)
+    window = Window.asked(query)
+    seen = [each for each in call.org.repositories.values() if call.reads(call.org, each.name)]
+    shown = [call.org.repository_document(each) for each in window.cut(seen)]
+    return json_response(shown, headers=window.link(f"{call.base}/organizations/{call.org.id}/repos", query, len(seen)))
 
 
 def get_repository(call: RestCall) -> Response:
@@ -158,6 +167,7 @@ def get_rate_limit(call: RestCall) -> Response:
 
 OPERATIONS = [
     RestOperation("GET", "/installation/repositories", list_repositories),
+    RestOperation("GET", "/orgs/{org}/repos", list_organization_repositories, Caller.USER),
     RestOperation("GET", "/repos/{owner}/{repo}", get_repository, needs=METADATA),
     RestOperation("GET", "/repos/{owner}/{repo}/collaborators/{username}/permission", get_permission, needs=METADATA),
     RestOperation("GET", "/repos/{owner}/{repo}/actions/runs", list_runs, needs=ACTIONS),

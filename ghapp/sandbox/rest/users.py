@@ -9,6 +9,7 @@ import msgspec
 from starlette.responses import Response
 
 from ghapp.sandbox.apps import SandboxInstallation
+from ghapp.sandbox.people import person_called
 from ghapp.sandbox.rest.answers import RestError, Window, json_response, not_found, unprocessable
 from ghapp.sandbox.rest.call import Caller, RestCall
 from ghapp.sandbox.rest.operation import RestOperation
@@ -16,8 +17,27 @@ from ghapp.sandbox.rest.operation import RestOperation
 
 def get_user(call: RestCall) -> Response:
     """The person."""
-    person = call.user.person
+    person = call.person
     return json_response(call.world.documents.user(person.login, person.id))
+
+
+def get_account(call: RestCall) -> Response:
+    """The account of a login: a person's or an organization's, in the public form."""
+    login, documents = call.request.path_params["username"], call.world.documents
+    if (org := call.world.directory.organization(login)) is not None:
+        return json_response(documents.user(org.login, org.id, "Organization"))
+    if (person := person_called(login)) is None:
+        raise not_found()
+    return json_response(documents.user(person.login, person.id))
+
+
+def list_own_organizations(call: RestCall) -> Response:
+    """The organizations of the person."""
+    query = dict(call.request.query_params)
+    window = Window.asked(query)
+    found = [each for each in call.world.orgs.values() if call.role_in(each) in ("owner", "member")]
+    shown = [call.world.documents.organization(each.login, each.id) for each in window.cut(found)]
+    return json_response(shown, headers=window.link(f"{call.base}/user/orgs", query, len(found)))
 
 
 def list_user_installations(call: RestCall) -> Response:
@@ -82,6 +102,8 @@ def _visible(call: RestCall) -> list[SandboxInstallation]:
 
 OPERATIONS = [
     RestOperation("GET", "/user", get_user, Caller.USER),
+    RestOperation("GET", "/user/orgs", list_own_organizations, Caller.USER),
+    RestOperation("GET", "/users/{username}", get_account, Caller.USER),
     RestOperation("GET", "/user/installations", list_user_installations, Caller.USER),
     RestOperation("GET", "/user/installations/{installation_id}/repositories", list_user_repositories, Caller.USER),
     RestOperation("DELETE", "/applications/{client_id}/token", revoke_user_token, Caller.ANYONE, counted=False),

@@ -9,6 +9,7 @@ from ghapp.gate.active_shard import Role
 from ghapp.gate.judgement import ActiveShardSources, GateRequest
 from ghapp.gate.shard_status import LOOP_SECONDS
 from ghapp.report.documents import gate_document
+from ghapp.runners.next_attempt import BLINDNESS
 from ghapp.runners.observations import OVERTAKING_SECONDS
 from ghapp.workflow_jobs.job import Job
 from tests.rules.builders import MICROSECOND, NOW, lost, online, present, survey
@@ -326,6 +327,16 @@ def test_while_github_does_not_answer_the_gate_fails_and_no_step_changes_anythin
     assert steps(answer) == ["wait until GitHub answers, then run the gate again"]
     assert [each.changes for each in answer.next] == [""]
     assert answer.checks[0].text.startswith(f"the impact on users is unknown: {reason}")
+
+
+@pytest.mark.parametrize("failure", ["PermissionMissing", "InstallationSuspended"])
+def test_where_only_an_owner_can_help_the_gate_does_not_advise_to_wait(failure):
+    answer = gate([*pink(3), *at_work()], survey=survey(failing_since=NOW - 1, failure=failure))
+    assert not answer.passed
+    (step,) = steps(answer)
+    assert step == f"{BLINDNESS[failure].fix}; then run the gate again"
+    assert "an owner" in step
+    assert [each.changes for each in answer.next] == [""]
 
 
 def test_a_list_is_fresh_until_stale_seconds():

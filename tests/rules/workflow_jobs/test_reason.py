@@ -311,3 +311,20 @@ def test_a_pool_whose_last_runner_left_a_moment_ago_is_given_the_time_to_start_t
 )
 def test_a_queue_is_slow_whichever_runner_is_idle_for_a_moment(runners, inputs, is_slow):
     assert queue([job()], runners, **inputs).is_slow(job()) is is_slow
+
+
+@pytest.mark.parametrize(
+    ("runners", "labels", "reason"),
+    [
+        ([], ("Big-Linux",), R.HOSTED_BY_GITHUB),
+        ([busy()], ("big-linux",), R.HOSTED_BY_GITHUB),
+        ([busy(labels=("big-linux",))], ("big-linux",), R.ALL_BUSY),
+        ([busy()], ("big-linux", "self-hosted"), R.NO_RUNNER_WITH_LABELS),
+        ([busy()], (), R.UNKNOWN_POOL),
+    ],
+)
+def test_a_label_of_a_larger_runner_that_github_hosts_is_none_of_ours(runners, labels, reason):
+    waiting = job(labels=labels)
+    shown = queue([waiting], runners, hosted_labels=frozenset({"big-linux"}))
+    assert shown.reason(waiting) is reason
+    assert shown.is_ours(waiting) == (reason in (R.ALL_BUSY, R.NO_RUNNER_WITH_LABELS))

@@ -27,6 +27,7 @@ from ghapp.incidents.history import HistorySample, HistoryStep, at_least, sample
 from ghapp.incidents.incident import LossIncident
 from ghapp.incidents.settled import Settled
 from ghapp.incidents.store import HistoryStore, Incidents, SettledSweeps
+from ghapp.installations.etag_page import EtagPage
 from ghapp.installations.installation import Installation
 from ghapp.installations.store import Installations, InstallationState, InstallationStates
 from ghapp.leaks.leak_fuse import LeakFuse
@@ -50,7 +51,7 @@ from ghapp.runners.evidence import Evidence, Survey
 from ghapp.runners.store import Runners
 from ghapp.store import keys
 from ghapp.store.audit import AuditEntry, AuditLog
-from ghapp.store.etag_pages import EtagPage, EtagPages
+from ghapp.store.etag_pages import EtagPages
 from ghapp.store.left_out import LastLeftOut, LeftOutRecords
 from ghapp.store.presses import Press, Presses
 from ghapp.store.sessions import Session, Sessions, SignInAttempt, digest_of

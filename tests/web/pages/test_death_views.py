@@ -203,7 +203,7 @@ def test_a_death_is_visible_to_readers_of_its_jobs_repository(job, shown):
         ),
         (
             DeathPattern(PatternKind.POOL, "p", 4, NOW - 60, alone=False),
-            "4 deaths in a row are of pool p; the first was 1 min ago.",
+            "4 deaths, none an hour after the last, are of pool p; the first was 1 min ago.",
         ),
         (DeathPattern(PatternKind.IMAGE, "i", 5, NOW, alone=False), "5 deaths within 24 hours are with image i."),
     ],

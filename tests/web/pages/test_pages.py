@@ -12,13 +12,16 @@ from ghapp.deaths.cluster_summary import ClusterSummary
 from ghapp.deaths.death import DeadJob, Death
 from ghapp.deaths.post_mortem_store import ClusterSummaries
 from ghapp.deaths.store import Deaths
+from ghapp.installations.installation import Installation
+from ghapp.installations.store import Installations
 from ghapp.leaks.orphan import Orphan
 from ghapp.leaks.store import Leaks
 from ghapp.pods.phantom_kinds import ADVICE, Phantom, PhantomKind, PhantomReason, key
 from ghapp.remediation.store import Fuses, Pause
-from ghapp.runners.evidence import Registration
+from ghapp.runners.evidence import Registration, Survey
 from ghapp.runners.observations import registration_seen
 from ghapp.runners.store import Runners
+from ghapp.runners.verdict import Reason
 from ghapp.web.pages.views.paging import PAGE_SIZE
 from ghapp.workflow_jobs.job import Job
 from ghapp.workflow_jobs.store import Demand
@@ -195,6 +198,30 @@ async def test_github_shows_the_budget_and_the_next_sweep(key_holder):
     assert "Sweeps are prevented: PermissionMissing" in text
     assert "Missing: organization_self_hosted_runners: write" in text
     assert "of 2,500, 50 % of the limit" in text
+
+
+@pytest.mark.parametrize(
+    ("failure", "text"),
+    [
+        ("", "The App has all permissions that it needs."),
+        (Reason.PERMISSION_MISSING, "GitHub refuses a call for want of a permission, and has not yet reported which."),
+    ],
+    ids=["sweeps work", "before GitHub reports which"],
+)
+async def test_permissions_are_called_complete_only_while_github_refuses_none(key_holder, redis, fleet, failure, text):
+    granted = dict.fromkeys(("organization_self_hosted_runners", "checks", "actions", "metadata"), "write")
+    await Installations(redis).put(Installation(fleet["acme"], "acme", 1, granted))
+    failing_since = NOW - 3 if failure else None
+    await Runners(redis).save_survey(fleet["acme"], Survey(NOW - 3.2, 2, failing_since=failing_since, failure=failure))
+    page = (await key_holder.get("/orgs/acme/github")).text
+    assert text in page
+    assert ("The App has all permissions" in page) is (not failure)
+
+
+async def test_a_healed_runner_s_page_links_its_replacement_runner_alone(key_holder):
+    text = (await key_holder.get("/orgs/acme/runners/4")).text
+    assert re.search(r"Its replacement runner:</p>\s*<ul><li><a href=\"[^\"]*/runners/2\">b</a>", text)
+    assert "one of them may be" not in text
 
 
 async def test_system_shows_roles_queues_and_the_inbox(key_holder):

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from ghapp.installations.installation import Installation
 from ghapp.installations.pacing import Allowance, BudgetLimits, left
 from ghapp.report.fleet import FleetView
+from ghapp.runners.verdict import Reason
 from ghapp.web.pages.views.wording import Moment, due, duration, moment
 
 MOST_SPANS = 10
@@ -21,7 +22,12 @@ class BlindSpan(NamedTuple):
 
 
 class GitHubPageView(NamedTuple):
-    """The page's content. `held`: how long GitHub asked to send no calls; empty if it did not."""
+    """The page's content.
+
+    Attributes:
+        held: how long GitHub asked to send no calls; empty if it did not.
+        lacks_unknown: True if GitHub refuses calls for want of a permission that its list does not lack.
+    """
 
     next_at: Moment | None
     prevented_by: str
@@ -39,6 +45,7 @@ class GitHubPageView(NamedTuple):
     held: str
     share: int
     missing: tuple[str, ...]
+    lacks_unknown: bool
     suspended: bool
     login: str
     blind: tuple[BlindSpan, ...]
@@ -84,6 +91,7 @@ def github_page(
         held=duration(allowance.held_for) if allowance.held_for > 0 else "",
         share=round(100 * limits.share),
         missing=tuple(installation.missing()),
+        lacks_unknown=Reason.PERMISSION_MISSING in (survey.failure, attempt.prevented_by),
         suspended=installation.suspended,
         login=installation.called,
         blind=tuple(spans),

@@ -11,14 +11,11 @@ import pytest
 
 from ghapp.decoding import LeftOutRows
 from ghapp.errors import GitHubUnavailableError, StoreUnavailableError
-from ghapp.github.installation_client import Listing
-from ghapp.installations.installation import Installation
+from ghapp.github.ports import Listing
+from ghapp.github.runner_list import get_each, list_runners
 from ghapp.runners.verdict import Reason
 from ghapp.store.etag_pages import EtagPages
-from jobs.runners.list_runners import get_each, list_runners
 from tests.rules.builders import NOW
-
-ACME = Installation(7, "acme", 1)
 
 
 @dataclass
@@ -27,7 +24,8 @@ class Tenant:
 
     count: int
     token: str = "token"
-    installation: Installation = ACME
+    key: int = 7
+    name: str = "acme"
     totals: dict[int, int] = field(default_factory=dict)
     """`total_count` by page, where it differs from `count`."""
     asked: list[tuple[int, str | None]] = field(default_factory=list)
@@ -104,12 +102,12 @@ async def test_only_changed_pages_cost_a_call(pages):
 async def test_a_page_whose_stored_body_is_corrupt_is_fetched_again(pages):
     installation_client = Tenant(300)
     await list_runners(installation_client, pages, 10)
-    (stored,) = (page for number, page in (await pages.of(ACME.id, "token")).items() if number == 2)
-    await pages.keep(ACME.id, "token", {2: stored._replace(deflated=b"no zlib")}, 3)
+    (stored,) = (page for number, page in (await pages.of(7, "token")).items() if number == 2)
+    await pages.keep(7, "token", {2: stored._replace(deflated=b"no zlib")}, 3)
     again = await list_runners(installation_client, pages, 10)
     assert (len(again.runners), again.flaw, again.billable) == (300, None, 1)
     assert [asked for asked in installation_client.asked if asked[0] == 2] == [(2, None), (2, stored.etag), (2, None)]
-    assert (await pages.of(ACME.id, "token"))[2] == stored
+    assert (await pages.of(7, "token"))[2] == stored
 
 
 async def test_a_new_token_pays_for_every_page_once(pages):
@@ -126,7 +124,7 @@ async def test_pages_after_the_last_are_deleted(pages):
     installation_client.count = 100
     installation_client.versions = {1: 1}
     await list_runners(installation_client, pages, 10)
-    assert set(await pages.of(ACME.id, "token")) == {1}
+    assert set(await pages.of(7, "token")) == {1}
 
 
 @pytest.mark.parametrize(
@@ -165,7 +163,7 @@ async def test_a_failed_page_stops_the_list_and_fetched_pages_are_stored(pages):
     with pytest.raises(GitHubUnavailableError, match="page 2"):
         await list_runners(installation_client, pages, 3)
     assert [page for page, _ in installation_client.asked] == [1, 2, 3, 4]
-    assert set(await pages.of(ACME.id, "token")) == {1, 3, 4}
+    assert set(await pages.of(7, "token")) == {1, 3, 4}
 
 
 async def test_a_failed_first_page_stops_the_list_and_keeps_the_stored_pages(pages):

@@ -1,4 +1,4 @@
-"""Lists the runners of an installation: pages concurrently, unchanged pages by ETag; or GETs single runners."""
+"""Lists the runners of a scope: pages concurrently, unchanged pages by ETag; or GETs single runners."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 
 from ghapp.errors import GitHubError, GitHubUnavailableError
 from ghapp.github import wire
-from ghapp.github.installation_client import InstallationClient
+from ghapp.github.ports import PageCache, RunnerSource
 from ghapp.github.response import PER_PAGE
+from ghapp.installations.etag_page import EtagPage
 from ghapp.log import logger
 from ghapp.runners.absence import GetResult, RunnerList
 from ghapp.runners.evidence import Registration
 from ghapp.runners.verdict import Reason
-from ghapp.store.etag_pages import EtagPage, EtagPages
 
 log = logger(__name__)
 
@@ -41,7 +41,7 @@ class ListResult:
         digest: of the bytes of all pages; the same for the same list.
     """
 
-    runners: dict[int, Registration] = field(default_factory=dict)
+    runners: Mapping[int, Registration] = field(default_factory=dict)
     unreadable: frozenset[int] = frozenset()
     total: int = 0
     calls: int = 0
@@ -64,25 +64,25 @@ class _Pages:
         digests: of each page that was read, by number.
     """
 
-    def __init__(self, installation_client: InstallationClient, known: Mapping[int, EtagPage]) -> None:
+    def __init__(self, source: RunnerSource, known: Mapping[int, EtagPage]) -> None:
         """`known` are the pages that were read before with the same token."""
-        self._installation_client, self._known = installation_client, known
+        self._source, self._known = source, known
         self.changed: dict[int, EtagPage] = {}
         self.digests: dict[int, bytes] = {}
 
     async def fetch(self, number: int) -> tuple[bytes, str | None]:
         """Returns the body of a page, and its ETag unless the page is as it was before."""
         before = self._known.get(number)
-        listing = await self._installation_client.list_runners(number, before.etag if before else None)
+        listing = await self._source.list_runners(number, before.etag if before else None)
         if listing.body is None and before is not None:
             if (kept := before.body()) is not None:
                 return kept, None
-            listing = await self._installation_client.list_runners(number, None)
+            listing = await self._source.list_runners(number, None)
         return listing.body or b"", listing.etag
 
     def parse(self, number: int, body: bytes, etag: str | None) -> wire.RunnerPage:
         """Returns the runners of a fetched page, and keeps it if it has changed."""
-        page = wire.runner_page(body, self._installation_client.left_out)
+        page = wire.runner_page(body, self._source.left_out)
         self.digests[number] = _digest(body)
         if etag is not None:
             self.changed[number] = EtagPage.of(etag, body)
@@ -118,8 +118,8 @@ class _Pages:
 
 
 async def list_runners(
-    installation_client: InstallationClient,
-    kept: EtagPages,
+    source: RunnerSource,
+    kept: PageCache,
     concurrency: int,
     progress: Progress = lambda _done, _of: None,
 ) -> ListResult:
@@ -131,9 +131,8 @@ async def list_runners(
     Raises:
         GitHubError: a page failed.
     """
-    installation, token = installation_client.installation.id, installation_client.token
-    known = await kept.of(installation, token)
-    pages = _Pages(installation_client, known)
+    known = await kept.of(source.key, source.token)
+    pages = _Pages(source, known)
     first = pages.parse(1, *await pages.fetch(1))
     last = max(1, -(-first.total // PER_PAGE))
     if last > MOST_PAGES:
@@ -141,31 +140,37 @@ async def list_runners(
     progress(1, last)
     others, failure = await pages.fetch_others(last, concurrency, progress)
     if pages.changed or any(number > last for number in known):
-        await kept.keep(installation, token, pages.changed, last)
+        await kept.keep(source.key, source.token, pages.changed, last)
     if failure is not None:
         raise failure
-    listed = [first, *others]
-    runners = {runner.id: runner for page in listed for runner in page.runners}
-    unreadable = frozenset[int]().union(*(page.unreadable for page in listed)) - runners.keys()
+    found = list_of([first, *others])
     return ListResult(
-        runners=runners,
-        unreadable=unreadable,
-        total=first.total,
+        runners=found.runners,
+        unreadable=found.unreadable,
+        total=found.total,
         calls=last,
         billable=len(pages.changed),
         changed=sum(number in known for number in pages.changed) if known else None,
-        flaw=flaw_of(listed, len(runners) + len(unreadable)),
+        flaw=found.flaw,
         digest=_digest(b"".join(pages.digests[number] for number in sorted(pages.digests))),
     )
 
 
-async def first_page(installation_client: InstallationClient, kept: EtagPages) -> RunnerList:
+async def first_page(source: RunnerSource, kept: PageCache) -> RunnerList:
     """Reads the first page alone: it proves that the list is readable and not empty, and no absence."""
-    known = await kept.of(installation_client.installation.id, installation_client.token)
-    body, _ = await _Pages(installation_client, known).fetch(1)
-    page = wire.runner_page(body, installation_client.left_out)
+    known = await kept.of(source.key, source.token)
+    body, _ = await _Pages(source, known).fetch(1)
+    page = wire.runner_page(body, source.left_out)
     runners = {runner.id: runner for runner in page.runners}
     return RunnerList(runners, page.total, churned=True, unreadable=page.unreadable)
+
+
+def list_of(pages: list[wire.RunnerPage]) -> RunnerList:
+    """Returns the list that these pages are."""
+    runners = {runner.id: runner for page in pages for runner in page.runners}
+    unreadable = frozenset[int]().union(*(page.unreadable for page in pages)) - runners.keys()
+    flaw = flaw_of(pages, len(runners) + len(unreadable))
+    return RunnerList(runners, pages[0].total, flaw, unreadable=unreadable)
 
 
 def flaw_of(pages: list[wire.RunnerPage], distinct: int) -> Reason | None:
@@ -183,7 +188,7 @@ def _digest(content: bytes) -> bytes:
 
 
 async def get_each(
-    installation_client: InstallationClient,
+    source: RunnerSource,
     ids: Iterable[int],
     concurrency: int,
     clock: Callable[[], float],
@@ -194,7 +199,7 @@ async def get_each(
     Waits until the token is old enough to be believed: a 404 for a new token proves nothing.
 
     Args:
-        installation_client: of the runners.
+        source: of the runners.
         ids: of the runners.
         concurrency: requests in flight.
         clock: epoch seconds.
@@ -202,13 +207,13 @@ async def get_each(
     """
     ids, slots = list(ids), asyncio.Semaphore(concurrency)
     if ids:
-        await installation_client.settle()
+        await source.settle()
     answers: dict[int, GetResult] = {}
 
     async def ask(runner_id: int) -> None:
         async with slots:
             try:
-                runner = await installation_client.runner(runner_id)
+                runner = await source.runner(runner_id)
                 answers[runner_id] = GetResult(runner, clock())
             except GitHubError as error:
                 if failures is not None:
@@ -216,7 +221,7 @@ async def get_each(
                 log.info(
                     "runner lookup failed",
                     runner=runner_id,
-                    org=installation_client.installation.org,
+                    org=source.name,
                     why=str(error),
                 )
 

@@ -1,0 +1,90 @@
+"""Where runners are registered: an organization, a repository or an enterprise. Pure.
+
+A scope is addressed as `acme`, `acme/api` or `enterprises/acme-corp`.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import StrEnum
+from typing import NamedTuple
+
+ENTERPRISES = "enterprises"
+
+_LOGIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}", re.ASCII)
+_REPOSITORY = re.compile(r"(?!\.{1,2}$)[\w.-]{1,100}", re.ASCII)
+_URL = re.compile(r"https?://[^/\s]+/([^?#\s]+)[?#]?.*", re.IGNORECASE)
+
+
+class ScopeKind(StrEnum):
+    """What a scope is."""
+
+    ORGANIZATION = "organization"
+    REPOSITORY = "repository"
+    ENTERPRISE = "enterprise"
+
+
+class Scope(NamedTuple):
+    """Where runners are registered.
+
+    Attributes:
+        kind: what it is.
+        name: a login, `owner/name`, or an enterprise's slug.
+    """
+
+    kind: ScopeKind
+    name: str
+
+    @classmethod
+    def parse(cls, text: str) -> Scope | None:
+        """Parses an address, or the URL of a page of GitHub's about one; None for anything else."""
+        url = _URL.fullmatch(text)
+        parts = (text if url is None else url[1]).strip("/").split("/")
+        if url is not None:  # the rest is a page of it
+            parts = parts[1:2] if parts[0] in ("orgs", "organizations") else parts[:2]
+        match parts:
+            case [first, slug] if first.lower() == ENTERPRISES and _LOGIN.fullmatch(slug):
+                return cls(ScopeKind.ENTERPRISE, slug)
+            case [first, *_] if first.lower() == ENTERPRISES or not _LOGIN.fullmatch(first):
+                return None
+            case [login]:
+                return cls(ScopeKind.ORGANIZATION, login)
+            case [login, name] if _REPOSITORY.fullmatch(name := name.removesuffix(".git")):
+                return cls(ScopeKind.REPOSITORY, f"{login}/{name}")
+        return None
+
+    @property
+    def address(self) -> str:
+        """How people name it."""
+        return f"{ENTERPRISES}/{self.name}" if self.kind is ScopeKind.ENTERPRISE else self.name
+
+    @property
+    def owner(self) -> str:
+        """The login of a repository's owner; of others the name."""
+        return self.name.partition("/")[0]
+
+    @property
+    def api_path(self) -> str:
+        """The beginning of its paths in GitHub's REST API."""
+        return f"/{_API[self.kind]}/{self.name}"
+
+
+_API = {ScopeKind.ORGANIZATION: "orgs", ScopeKind.REPOSITORY: "repos", ScopeKind.ENTERPRISE: ENTERPRISES}
+
+
+class ListedRepository(NamedTuple):
+    """A repository, as GitHub lists it.
+
+    Attributes:
+        name: `owner/name`.
+        private: False if everybody can read it.
+        pushed_at: when it was last pushed to (epoch seconds); 0 if that is not known.
+        archived: True if it is archived or disabled: no workflow of it runs.
+        is_of_organization: False for a repository of a personal account.
+    """
+
+    name: str
+    private: bool = True
+    pushed_at: float = 0.0
+    archived: bool = False
+    is_of_organization: bool = True

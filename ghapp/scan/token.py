@@ -1,0 +1,112 @@
+"""Whose token a scan uses, and which GitHub it asks: from the environment, as `gh` does."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable, Mapping
+from shutil import which
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+from ghapp.addresses import http_url, is_loopback, link_url
+from ghapp.errors import ConfigurationError
+
+API_VARIABLE = "GHAPP_GITHUB_API_URL"
+
+VARIABLES = ("GH_TOKEN", "GITHUB_TOKEN")
+
+PUBLIC_HOST, PUBLIC_API = "github.com", "https://api.github.com"
+RESIDENCY = ".ghe.com"
+"""The end of the host of an enterprise with data residency."""
+
+GH_SECONDS = 10.0
+
+AskGh = Callable[[str], str]
+"""Returns gh's token for a host; empty if it has none."""
+
+
+class GitHubHost(NamedTuple):
+    """Which GitHub is asked: the address of its REST API, of its pages, and its host as `gh` names it."""
+
+    api_url: str
+    web_url: str
+    host: str
+
+    @property
+    def is_public(self) -> bool:
+        """True for github.com."""
+        return self.api_url == PUBLIC_API
+
+    @classmethod
+    def read(cls, environ: Mapping[str, str]) -> GitHubHost:
+        """Reads GHAPP_GITHUB_API_URL and GHAPP_GITHUB_WEB_URL; without them, gh's GH_HOST.
+
+        Raises:
+            ConfigurationError: an address is not valid, or would get the token unencrypted over a network.
+        """
+        api_url = http_url(environ, API_VARIABLE, _api_of(environ.get("GH_HOST") or PUBLIC_HOST))
+        parts = urlsplit(api_url)
+        if parts.username is not None:  # the HTTP client would send these in place of the token
+            raise ConfigurationError(f"{API_VARIABLE}: must not contain a user or password; the token is in GH_TOKEN")
+        if parts.scheme != "https" and not is_loopback(parts.hostname or ""):
+            raise ConfigurationError(
+                f"{API_VARIABLE}: http:// would send your token unencrypted to another host; use https://"
+            )
+        host = parts.netloc.removeprefix("api.") if _has_api_host(parts.netloc) else parts.netloc
+        return cls(api_url, link_url(environ, "GHAPP_GITHUB_WEB_URL", f"{parts.scheme}://{host}"), host)
+
+
+def _has_api_host(host: str) -> bool:
+    return host.startswith("api.") and (host == f"api.{PUBLIC_HOST}" or host.endswith(RESIDENCY))
+
+
+def _api_of(host: str) -> str:
+    if host == PUBLIC_HOST or host.endswith(RESIDENCY):
+        return f"https://api.{host}"
+    return f"https://{host}/api/v3"
+
+
+class FoundToken(NamedTuple):
+    """A token, and where it was found."""
+
+    secret: str
+    source: str
+
+    def __repr__(self) -> str:
+        return f"FoundToken(source={self.source!r})"
+
+
+def find_token(environ: Mapping[str, str], host: str, ask_gh: AskGh) -> FoundToken:
+    """Returns the token of GH_TOKEN, of GITHUB_TOKEN, or else gh's own.
+
+    Raises:
+        ConfigurationError: there is none, or it is none that a header can have. No message shows it.
+    """
+    for name in VARIABLES:
+        if token := environ.get(name, "").strip():
+            return _checked(FoundToken(token, name))
+    if token := ask_gh(host).strip():
+        return _checked(FoundToken(token, "gh auth token"))
+    raise ConfigurationError(
+        "GH_TOKEN: not set, and `gh auth token` gives none; run `gh auth login`, or make a token at "
+        f"https://{host}/settings/tokens with the scope admin:org (repo for a repository) and set GH_TOKEN"
+    )
+
+
+def _checked(token: FoundToken) -> FoundToken:
+    if not token.secret.isascii() or not token.secret.isprintable() or " " in token.secret:
+        raise ConfigurationError(f"{token.source}: is no token of GitHub's: it has blanks or other odd characters")
+    return token
+
+
+def token_of_gh(host: str) -> str:
+    """Asks `gh`, if it is on the PATH."""
+    program = which("gh")
+    if program is None:
+        return ""
+    command = [program, "auth", "token", "--hostname", host]
+    try:
+        answer = subprocess.run(command, capture_output=True, text=True, timeout=GH_SECONDS, check=False)  # noqa: S603 - the host is one argument
+    except (OSError, subprocess.SubprocessError, UnicodeDecodeError):
+        return ""
+    return answer.stdout if answer.returncode == 0 else ""
