@@ -71,6 +71,8 @@ async def sizes(redis):
                 found[kind] += await redis.zcard(key)
             case b"set":
                 found[kind] += await redis.scard(key)
+            case b"list":
+                found[kind] += await redis.llen(key)
             case _:
                 found[kind] += await redis.strlen(key)
     return found

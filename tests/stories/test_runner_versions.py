@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from jobs.checks.health_report import report_installation
 
 from ghapp.deaths.cause import Cause
 from ghapp.deaths.death import Death
