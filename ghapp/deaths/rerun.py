@@ -166,10 +166,6 @@ TRIES_AFTER_SECONDS = (60.0, 120.0, 300.0, 600.0, 1200.0, *(1800.0,) * 10)
 """Delays between tries, some six hours: the other jobs of a run may take that long."""
 
 
-MOST_TRIES = len(TRIES_AFTER_SECONDS) + int(GIVEN_BACK_SECONDS / SETTLED_EACH_SECONDS) + 1
-"""After the first one."""
-
-
 class Rerun(NamedTuple):
     """The one re-run of a job. Fields are only ever appended: stored records are read by position.
 

@@ -281,7 +281,8 @@ def _wait(github: Check, survey: Survey) -> NextStep:
     """Returns what lets runners be read again: mostly waiting, but an owner must grant a missing permission."""
     why = "Do not change what cannot be observed. See `ghapp doctor`"
     if survey.failing_since is None or survey.failure not in NEEDS_AN_OWNER:
-        step = "wait until GitHub answers, then run the gate again"
-        return NextStep(step, f"{github.text}. {why} and githubstatus.com")
+        why = f"{github.text}. {why} and githubstatus.com"
+        return NextStep("wait until GitHub answers, then run the gate again", why)
     blindness = BLINDNESS[survey.failure]
-    return NextStep(f"{blindness.fix}; then run the gate again", f"{blindness.meaning}: {github.text}. {why}")
+    why = f"{blindness.meaning}: {blindness.fix}. {github.text}. {why}"
+    return NextStep("have an owner of the organization end it, then run the gate again", why)

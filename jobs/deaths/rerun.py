@@ -14,7 +14,6 @@ from ghapp.deaths.post_mortem import JobFacts
 from ghapp.deaths.rerun import (
     AUTO,
     DEFERRED,
-    MOST_TRIES,
     Rerun,
     RerunFacts,
     RerunNote,
@@ -143,19 +142,18 @@ async def _try_again(
 ) -> _NextTry | None:
     """Enqueue the next try; returns it, or None if this was the last.
 
-    The tries for persons are one chain, however many press: one whose first try has to wait joins it. What
-    is tried unasked is another chain.
+    The tries for persons are one chain, however many press, and it lasts from the last press: an earlier chain ends
+    when its next try finds a later one waiting, unless it settles a request. What is tried unasked is another chain.
     """
     known = await context.reruns.of(installation_id, job_id)
     if known is not None and may_be_repeated(known, context.clock()):
         _have_check_run_updated(context, installation_id, which, known)  # it gets the button
     chain = f"rerun-{installation_id}-{job_id}-{AUTO if by == AUTO else 'asked'}-"
-    if attempt == 0:
-        keys = [f"{chain}{number}" for number in range(1, MOST_TRIES + 1)]
-        if (waiting := context.first_waiting(JobName.RERUN, keys)) is not None:
-            key, after = waiting
-            return _NextTry(after, int(key.removeprefix(chain)))
     next_after = next_try_after(attempt, known, context.clock())
+    later = [f"{chain}{number}" for number in range(1, attempt)]  # the later a chain began, the lower its number
+    if by != AUTO and known is None and (waiting := context.first_waiting(JobName.RERUN, later)) is not None:
+        key, after = waiting
+        return _NextTry(after, int(key.removeprefix(chain)))
     if next_after is None:
         return None
     args = (installation_id, which, by, attempt + 1, waited)

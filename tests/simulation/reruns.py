@@ -92,6 +92,7 @@ class World:
         self.pressed_at: float | None = None
         self.ours = 0
         self.due: list[tuple[float, str, int, int]] = []
+        """Tries that wait: when each is due, by whom it was asked for, how many came before it, and its waits."""
         self.todo: list[Change] = []
         self.flaky = random.random() < 0.6
         self.is_plain = random.random() < 0.2
@@ -285,6 +286,7 @@ class World:
             installation_client=lambda *_: one(None),
             clock=lambda: self.now,
             ask=self.ask,
+            first_waiting=self.first_waiting,
         )
 
     def ask(self, _name: object, *args: Any, key: str = "", after_seconds: float = 0.0) -> None:
@@ -292,6 +294,12 @@ class World:
             _, _, by, *rest = args
             attempt, waited = rest or (0, 0)
             self.due.append((self.now + after_seconds, by, attempt, waited))
+
+    def first_waiting(self, _name: object, keys: list[str]) -> tuple[str, float] | None:
+        """The first of these tries that waits, and in how many seconds it is due."""
+        waiting = {_key_of(by, attempt): at for at, by, attempt, _ in self.due if attempt}
+        found = next((key for key in keys if key in waiting), None)
+        return None if found is None else (found, max(0.0, waiting[found] - self.now))
 
     # ---- persons and time
 
@@ -394,6 +402,10 @@ class World:
         self._require(not is_accepted or "test" in self.reattempted, "a re-run is accepted that never happened")
         is_unknown = self.record is not None and self.record.state is RerunState.REQUESTED
         self._require(not is_unknown, "the outcome of a request stays unknown")
+
+
+def _key_of(by: str, attempt: int) -> str:
+    return f"rerun-{INSTALLATION}-{JOB}-{AUTO if by == AUTO else 'asked'}-{attempt}"
 
 
 def _jobs(world: World) -> Any:

@@ -61,6 +61,13 @@ async def rerun_as_enqueued(app, ending):
     return await rerun_job_of(app.context, *asked.args)
 
 
+def take_from_queue(app, job, attempt):
+    """The try of that number begins: it waits no more."""
+    key = f"rerun-{app.installation}-{job.id}-asked-{attempt}"
+    app.context.queue_redis.delete(f"rq:job:{key}")
+    app.context.queue_redis.zrem("rq:scheduled:report", key)
+
+
 async def look(app, death):
     await look_into(app.context, app.installation, identity(death))
     ((check_run, posted),) = check_runs(app).items()
@@ -215,6 +222,7 @@ async def test_a_press_whose_re_run_waits_for_hours_says_for_what_and_how_it_end
         (other,) = app.sandbox.control.queue("acme", labels=[POOL], repository="api")
         run.job = app.sandbox.fleet.jobs[other]
         for attempt, after in enumerate(TRIES_AFTER_SECONDS):
+            take_from_queue(app, job, attempt)
             assert await rerun(app, death, who, attempt=attempt) is RerunRefusal.RUN_NOT_OVER
             assert await recorded(app) == [f"waits: {GOES_ON}"]
             (press_id,) = await app.context.redis.hkeys(keys.presses(app.installation))
@@ -224,28 +232,39 @@ async def test_a_press_whose_re_run_waits_for_hours_says_for_what_and_how_it_end
         assert app.clock() == press.ends_at
         if end == "accepted":
             run.job = job
+        take_from_queue(app, job, len(TRIES_AFTER_SECONDS))
         await rerun(app, death, who, attempt=len(TRIES_AFTER_SECONDS))
         last = "accepted" if end == "accepted" else f"not run again after 16 tries: {GOES_ON}"
         assert await recorded(app) == [last]
 
 
-async def test_presses_while_an_earlier_one_waits_join_its_tries(story):
+async def test_presses_while_an_earlier_one_waits_become_one_chain_that_lasts_from_the_last_press(story):
     async with story() as app:
         job, death = await job_died(app, own_steps=True)
         run = run_of(job)
         (other,) = app.sandbox.control.queue("acme", labels=[POOL], repository="api")
         run.job = app.sandbox.fleet.jobs[other]
         chain = f"rerun-{app.installation}-{job.id}-asked-"
-        for by, attempt in (("mona", 0), ("mona", 0), ("hubot", 0)):
+
+        def waiting():
+            return sorted(each.removeprefix(chain) for each in enqueued(app) if each.startswith(chain))
+
+        async def tries(by, attempt):
+            """The try of that number is due, and the job still may not be run again."""
+            take_from_queue(app, job, attempt)
             assert await rerun(app, death, by, attempt=attempt) is RerunRefusal.RUN_NOT_OVER
-            assert [each for each in enqueued(app) if each.startswith(chain)] == [f"{chain}1"]
-        app.context.queue_redis.delete(f"rq:job:{chain}1")  # as it ended
-        app.context.queue_redis.zrem("rq:scheduled:report", f"{chain}1")
-        for by, attempt in (("mona", 1), ("hubot", 0), ("mona", 0)):
-            assert await rerun(app, death, by, attempt=attempt) is RerunRefusal.RUN_NOT_OVER
-            assert [each for each in enqueued(app) if each.startswith(chain)] == [f"{chain}2"]
+
+        for by in ("mona", "mona", "hubot"):
+            assert await rerun(app, death, by) is RerunRefusal.RUN_NOT_OVER
+            assert waiting() == ["1"]
+        await tries("mona", 1)
+        assert waiting() == ["2"]
+        assert await rerun(app, death, "hubot") is RerunRefusal.RUN_NOT_OVER
+        assert waiting() == ["1", "2"]
+        await tries("mona", 2)
+        assert waiting() == ["1"], "the earlier chain ends"
         note = await app.context.reruns.noted(app.installation, job.id)
-        assert note.next_at - app.clock() == pytest.approx(TRIES_AFTER_SECONDS[1], abs=60), "of the chain it joined"
+        assert note.next_at - app.clock() == pytest.approx(TRIES_AFTER_SECONDS[0], abs=60)
 
 
 async def test_what_is_tried_unasked_and_a_press_are_two_chains(story):
