@@ -92,7 +92,7 @@ class World:
         self.pressed_at: float | None = None
         self.ours = 0
         self.due: list[tuple[float, str, int, int]] = []
-        """Tries that wait: when each is due, by whom it was asked for, how many came before it, and its waits."""
+        """Tries that wait: when each is due, the person, how many tries came before it, and its waits."""
         self.todo: list[Change] = []
         self.flaky = random.random() < 0.6
         self.is_plain = random.random() < 0.2
