@@ -258,6 +258,7 @@ class ApiClient:
             Lines with the pause that is in effect.
         """
         (name,) = await self._orgs(org)
+        pool = None if pool == WHOLE_ORG else pool
         before = (await self._pauses(name)).get(pool)
         body = {"pool": pool, "why": why, "for_seconds": seconds}
         answer = await self._send("POST", f"/v1/orgs/{_part(name)}/pause", body=body)

@@ -164,3 +164,10 @@ async def test_what_a_command_changes_is_in_the_audit_log_under_its_user(redis, 
     ]
     attempts = await AuditLog(redis).latest(7, 10, Trail.ATTEMPTS)
     assert [(each.action, each.result) for each in attempts] == [("resume", "nothing-to-resume")]
+
+
+async def test_the_pool_that_stands_for_all_pauses_the_organization(redis, redis_url):
+    await Installations(redis).put(Installation(7, "Acme", 70))
+    done = ghapp(redis_url, "pause", "acme", "--pool", "*", "--why", "a move")
+    text = pause_in_words((await Fuses(redis).pauses(7))["*"])
+    assert (done.returncode, done.stdout) == (0, f"paused: Acme, {text}\n`ghapp resume Acme` ends it\n")
