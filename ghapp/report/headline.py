@@ -55,6 +55,10 @@ GATE_SECONDS = 300.0
 """New runners may take minutes to start; a gate that has not passed by then is worth a look."""
 
 
+BY_ITSELF = ("nothing to do", "wait")
+"""How steps begin that no person has to take."""
+
+
 class HeadlineKind(StrEnum):
     """What a headline is about; in the order of urgency."""
 
@@ -117,6 +121,11 @@ class Headline(NamedTuple):
     affected: int = 1
     meaning: str = ""
     shard: str = ""
+
+    @property
+    def needs_a_person(self) -> bool:
+        """True if a person has to take the next step."""
+        return bool(self.step) and not self.step.startswith(BY_ITSELF)
 
     @property
     def news(self) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 from urllib.parse import urlencode
@@ -23,6 +23,9 @@ SHOWN = (State.HEALTHY, State.STARTING, State.OFFLINE, State.SUSPECT, State.INVA
 ALWAYS_SHOWN = (State.HEALTHY.value, State.INVALIDATED.value)
 
 BAR_WIDTH = 100.0
+
+OF_LOSSES = frozenset({HeadlineKind.BLIND, HeadlineKind.LOST, HeadlineKind.FUSE, HeadlineKind.PAUSED})
+"""Headlines that say what happens next to lost runners."""
 
 NO_INCIDENTS: Mapping[str, str] = MappingProxyType({})
 
@@ -68,7 +71,11 @@ class PoolLine(NamedTuple):
 class OpenItem(NamedTuple):
     """One of the headlines: what is wrong, since when, and what to do. `page` is below the organization's.
 
-    `incident` is the id of the incident with a page of its own; empty if there is none.
+    Attributes:
+        incident: the id of the incident with a page of its own; empty if there is none.
+        kind: of the headline.
+        pool: that it is about; empty for the whole organization.
+        who: who acts next.
     """
 
     severity: Severity
@@ -78,6 +85,9 @@ class OpenItem(NamedTuple):
     command: str
     page: str
     incident: str = ""
+    kind: HeadlineKind = HeadlineKind.WELL
+    pool: str = ""
+    who: str = ""
 
 
 class OverviewPage(NamedTuple):
@@ -138,7 +148,18 @@ def _item(headline: Headline, open_incidents: Mapping[str, str], now: float) -> 
         headline.command,
         headline.page,
         open_incidents.get(headline.pool or WHOLE_INSTALLATION, "") if has_incident else "",
+        headline.kind,
+        headline.pool,
+        "A person has to act." if headline.needs_a_person else "No person has to act now.",
     )
+
+
+def items_about(page: OverviewPage, pools: Collection[str]) -> list[OpenItem]:
+    """Returns what holds up, or happens next to, the lost runners of these pools; for the page of their incident."""
+    found = (page.headline, *page.others)
+    return [
+        each._replace(incident="") for each in found if each.kind in OF_LOSSES and (not each.pool or each.pool in pools)
+    ]
 
 
 def state_counts(count: Counter[State]) -> tuple[StateCount, ...]:
