@@ -104,7 +104,8 @@ async def load_shard_inputs(
         deaths = [*{identity(each): each for each in (*unclean, *latest)}.values()]
     rules, limits = settings.pools_of(installation.org), settings.of(installation.org).evidence
     known = ShardInputs(pool, rules, runners.values(), survey, limits, jobs, deaths, taken, ended)
-    return replace(known, pods=await _pods_of_unhealthy(stores, pool, known, now))
+    pods = await _pods_of_unhealthy(stores, pool, known, now)
+    return replace(known, pods=pods, org=installation.org, server=settings.public_url or "")
 
 
 async def _pods_of_unhealthy(stores: Stores, pool: PoolSettings, known: ShardInputs, now: float) -> Mapping[str, Pod]:
