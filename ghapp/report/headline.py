@@ -160,6 +160,17 @@ def headlines(fleet: FleetView, pools: Sequence[PoolView], now: float) -> list[H
     return found or [_well(pools)]
 
 
+def holding_up(fleet: FleetView, pools: Sequence[PoolView], now: float) -> list[Headline]:
+    """Returns what happens next to the lost runners of these pools, and what holds them up; for their incident."""
+    names = {each.name for each in pools}
+    found = [
+        *_blind(fleet, now),
+        *_lost(fleet, pools, now),
+        *(each for each in (*_fuses(fleet, pools), *_pauses(fleet)) if not each.pool or each.pool in names),
+    ]
+    return sorted(found, key=lambda each: (_ORDER.index(each.kind), each.severity is not Severity.CRITICAL))
+
+
 def title_of(found: Sequence[Headline]) -> str:
     """Returns a few words of each kind of headline, the worst first; they count all that is wrong of a kind."""
     kinds: dict[HeadlineKind, list[Headline]] = {}

@@ -51,7 +51,8 @@ class IncidentPages:
         installation = visit.org_state.installation
         interruptions = await host.data.interruptions(visit.org_state, found)
         page = incident_page(found, await host.data.names(visit.org_state), host.clock(), interruptions)
-        items = items_about(await host.data.overview(visit.org_state), page.pools) if found.is_open else []
+        is_open, now = found.is_open, host.clock()
+        items = items_about(await host.data.fleet(visit.org_state), page.pools, now) if is_open else []
         shell = host.shell(request, visit.visitor, installation.org, "Incidents", live=True)
         base = base_of(shell, installation)
         return host.render(request, "incident.html", shell=shell, page=page, items=items, base=base)

@@ -379,10 +379,10 @@ def test_a_pause_is_shown_with_who_paused_what_and_why():
 def test_what_holds_up_the_pools_of_an_incident_is_shown_with_who_acts_next():
     pause = Pause("lisa", "update", NOW - 30)
     fleet = fleet_of(lost(1), rules=RULES, pauses={POOL: pause, "gpu": pause}, mode="act", survey=Survey(NOW - 5, 1))
-    items = items_about(overview(fleet, NOW, {POOL: "here"}), {POOL})
-    assert [(each.kind, each.pool, each.who, each.incident) for each in items] == [
-        ("lost", POOL, "A person has to act.", ""),
-        ("paused", POOL, "A person has to act.", ""),
+    items = items_about(fleet, {POOL}, NOW)
+    assert [(each.sentence.partition(":")[0], each.who, each.incident) for each in items] == [
+        (f"1 of 1 runner of {POOL} is lost", "A person has to act.", ""),
+        (f"Remediation is paused in {POOL} by lisa", "A person has to act.", ""),
     ]
 
 

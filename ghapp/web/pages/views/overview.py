@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 from ghapp.remediation.fuse import WHOLE_INSTALLATION, Position
 from ghapp.remediation.pause import PauseView
 from ghapp.report.fleet import FleetView, PoolView, by_pool
-from ghapp.report.headline import Headline, HeadlineKind, Severity, headlines
+from ghapp.report.headline import Headline, HeadlineKind, Severity, headlines, holding_up
 from ghapp.runners.texts import fuse_history
 from ghapp.runners.verdict import State
 from ghapp.web.pages.views.wording import Moment, TextPart, coded, moment
@@ -23,9 +23,6 @@ SHOWN = (State.HEALTHY, State.STARTING, State.OFFLINE, State.SUSPECT, State.INVA
 ALWAYS_SHOWN = (State.HEALTHY.value, State.INVALIDATED.value)
 
 BAR_WIDTH = 100.0
-
-OF_LOSSES = frozenset({HeadlineKind.BLIND, HeadlineKind.LOST, HeadlineKind.FUSE, HeadlineKind.PAUSED})
-"""Headlines that say what happens next to lost runners."""
 
 NO_INCIDENTS: Mapping[str, str] = MappingProxyType({})
 
@@ -73,8 +70,6 @@ class OpenItem(NamedTuple):
 
     Attributes:
         incident: the id of the incident with a page of its own; empty if there is none.
-        kind: of the headline.
-        pool: that it is about; empty for the whole organization.
         who: who acts next.
     """
 
@@ -85,8 +80,6 @@ class OpenItem(NamedTuple):
     command: str
     page: str
     incident: str = ""
-    kind: HeadlineKind = HeadlineKind.WELL
-    pool: str = ""
     who: str = ""
 
 
@@ -148,18 +141,14 @@ def _item(headline: Headline, open_incidents: Mapping[str, str], now: float) -> 
         headline.command,
         headline.page,
         open_incidents.get(headline.pool or WHOLE_INSTALLATION, "") if has_incident else "",
-        headline.kind,
-        headline.pool,
         "A person has to act." if headline.needs_a_person else "No person has to act now.",
     )
 
 
-def items_about(page: OverviewPage, pools: Collection[str]) -> list[OpenItem]:
-    """Returns what holds up, or happens next to, the lost runners of these pools; for the page of their incident."""
-    found = (page.headline, *page.others)
-    return [
-        each._replace(incident="") for each in found if each.kind in OF_LOSSES and (not each.pool or each.pool in pools)
-    ]
+def items_about(fleet: FleetView, pools: Collection[str], now: float) -> list[OpenItem]:
+    """Returns what happens next to the lost runners of these pools, and what holds them up, without links to there."""
+    found = holding_up(fleet, [each for each in by_pool(fleet, now) if each.name in pools], now)
+    return [_item(each, NO_INCIDENTS, now) for each in found]
 
 
 def state_counts(count: Counter[State]) -> tuple[StateCount, ...]:
