@@ -262,8 +262,8 @@ def _rerun(outcome: JobOutcome, later: Sequence[Job], now: float, command: str) 
         words = WHY_NOT[RerunRefusal(note.reason)] if note.reason in set(RerunRefusal) else f"{note.reason}."
         again = (note.next_at or 0.0) - now
         retry = f"; tried again in {duration(again)}" if again > 0 else ""
-        text = f"not run again by {rerun_requester(note.by)}: {words[:1].lower()}{words[1:].removesuffix('.')}{retry or by_hand}"
-        yield StoryEvent(note.at, StoryStep.RERUN, text)
+        text = f"not run again by {rerun_requester(note.by)}: {words[:1].lower()}{words[1:].removesuffix('.')}"
+        yield StoryEvent(note.at, StoryStep.RERUN, text + (retry or by_hand))
     elif outcome.death is not None and not later:
         yield StoryEvent(None, StoryStep.RERUN, f"no re-run is known{by_hand}")
 

@@ -50,7 +50,7 @@ def story(known, outcome=NOTHING_KNOWN):
     return [each.text for each in job_story(known, POOL, explain(jobs, known), outcome, NOW)]
 
 
-AGAIN = "; to run it again: `gh run rerun --job 7 --repo acme/api`"
+BY_HAND = "; to run it again: `gh run rerun --job 7 --repo acme/api`"
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ AGAIN = "; to run it again: `gh run rerun --job 7 --repo acme/api`"
             JobOutcome(),
             ["no runner took it", "ended: cancelled"],
         ),
-        (FAILED, JobOutcome(DIED), [TAKEN, OOM, "ended: failure", f"no re-run is known{AGAIN}"]),
+        (FAILED, JobOutcome(DIED), [TAKEN, OOM, "ended: failure", f"no re-run is known{BY_HAND}"]),
         (
             FAILED,
             JobOutcome(DIED, ASKED),
@@ -111,7 +111,7 @@ AGAIN = "; to run it again: `gh run rerun --job 7 --repo acme/api`"
             JobOutcome(DIED, ASKED._replace(state=RerunState.REFUSED, why="it is too old")),
             [
                 *(TAKEN, OOM, "ended: failure"),
-                f"a re-run was requested by mona; GitHub refused it: it is too old{AGAIN}",
+                f"a re-run was requested by mona; GitHub refused it: it is too old{BY_HAND}",
             ],
         ),
         (
@@ -119,7 +119,7 @@ AGAIN = "; to run it again: `gh run rerun --job 7 --repo acme/api`"
             JobOutcome(DIED, note=RerunNote("StepsHadBegun", AUTO, NOW - 50)),
             [
                 *(TAKEN, OOM, "ended: failure"),
-                f"not run again by ghapp, as its pool is configured: {BEGUN}{AGAIN}",
+                f"not run again by ghapp, as its pool is configured: {BEGUN}{BY_HAND}",
             ],
         ),
         (
