@@ -23,6 +23,7 @@ from ghapp.gate.active_shard import Role
 from ghapp.gate.judgement import Gate, GateRequest
 from ghapp.gate.next_steps import NextStep
 from ghapp.gate.shard_checks import Check
+from ghapp.installations.scope_paths import path_segment
 from ghapp.nearest_name import meant
 from ghapp.remediation.fuse import resume_command
 from ghapp.remediation.store import WHOLE_ORG
@@ -119,8 +120,10 @@ class ApiClient:
         """Returns the runners, and what is known beside them."""
         found = FleetDocuments([], [], [], [], [])
         for name in await self._orgs(org):
-            overview = await self._get(f"/v1/orgs/{_part(name)}/overview")
-            found.runners.extend([each async for each in self._pages(f"/v1/orgs/{_part(name)}/runners", "runners")])
+            overview = await self._get(f"/v1/orgs/{path_segment(name)}/overview")
+            found.runners.extend(
+                [each async for each in self._pages(f"/v1/orgs/{path_segment(name)}/runners", "runners")]
+            )
             found.phantoms.extend(overview["phantoms"])
             found.held.extend(overview["held"])
             found.pools.extend(overview["pools"])
@@ -134,18 +137,18 @@ class ApiClient:
 
     async def pools(self, org: str | None) -> set[str]:
         """Returns the names of the pools."""
-        overviews = [await self._get(f"/v1/orgs/{_part(name)}/overview") for name in await self._orgs(org)]
+        overviews = [await self._get(f"/v1/orgs/{path_segment(name)}/overview") for name in await self._orgs(org)]
         return {pool for overview in overviews for pool in overview["pool_names"]}
 
     async def runner_names(self, org: str | None) -> list[str]:
         """Returns the names of the runners as last known."""
-        paths = [f"/v1/orgs/{_part(name)}/runners" for name in await self._orgs(org)]
+        paths = [f"/v1/orgs/{path_segment(name)}/runners" for name in await self._orgs(org)]
         return [each["name"] for path in paths async for each in self._pages(path, "runners")]
 
     async def runner(self, org: str, name_or_id: str) -> dict[str, Any]:
         """Returns the health document of a runner with `death` and `phantoms`."""
         (found_org,) = await self._orgs(org)
-        base = f"/v1/orgs/{_part(found_org)}"
+        base = f"/v1/orgs/{path_segment(found_org)}"
         overview = await self._get(f"{base}/overview")
         document = await self._get(f"{base}/runners/health", {"name": name_or_id})
         if document["reason"] == Reason.NEVER_OBSERVED and name_or_id.isdecimal() and int(name_or_id):
@@ -178,14 +181,14 @@ class ApiClient:
             {"org": name, **job}
             for name in await self._orgs(org)
             for each in states
-            async for job in self._pages(f"/v1/orgs/{_part(name)}/jobs", "jobs", {"state": each, **chosen})
+            async for job in self._pages(f"/v1/orgs/{path_segment(name)}/jobs", "jobs", {"state": each, **chosen})
         ]
         return [each for each in found if state != "unserved" or _is_unserved(each)]
 
     async def jobs_referred_to(self, org: str, reference: JobReference) -> list[Any]:
         """Returns the document of a job, or of each known job of a run."""
         (name,) = await self._orgs(org)
-        path = f"/v1/orgs/{_part(name)}/jobs"
+        path = f"/v1/orgs/{path_segment(name)}/jobs"
         if reference.job_id is None:
             found = [each async for each in self._pages(path, "jobs", {"run_id": reference.run_id})]
         else:
@@ -206,7 +209,7 @@ class ApiClient:
         found: list[Any] = []
         for name in await self._orgs(org):
             mine: list[Any] = []
-            async for each in self._pages(f"/v1/orgs/{_part(name)}/deaths", "deaths", chosen):
+            async for each in self._pages(f"/v1/orgs/{path_segment(name)}/deaths", "deaths", chosen):
                 if cause is not None or each["cause"] != Cause.CLEAN_EXIT:
                     mine.append({"org": name, **each})
                 if len(mine) == limit:
@@ -217,7 +220,7 @@ class ApiClient:
 
     async def versions(self, org: str | None) -> list[Any]:
         """Returns the versions of the runner that run, each with its `org`."""
-        found = [await self._get(f"/v1/orgs/{_part(name)}/versions") for name in await self._orgs(org)]
+        found = [await self._get(f"/v1/orgs/{path_segment(name)}/versions") for name in await self._orgs(org)]
         return [{"org": document["org"], **each} for document in found for each in document["versions"]]
 
     async def dead_letters(self) -> list[dict[str, Any]]:
@@ -230,7 +233,9 @@ class ApiClient:
 
     async def sweep(self, org: str | None, seconds: float) -> list[RemoteSweep]:
         """Asks for a sweep of each organization, and waits for the outcomes for at most `seconds` in all."""
-        answers = [_json(await self._send("POST", f"/v1/orgs/{_part(name)}/sweep")) for name in await self._orgs(org)]
+        answers = [
+            _json(await self._send("POST", f"/v1/orgs/{path_segment(name)}/sweep")) for name in await self._orgs(org)
+        ]
         waiting = {each["org"]: each["sweep_id"] for each in answers}
         found = {name: RemoteSweep(name, NOT_YET.format(seconds), failed=True) for name in waiting}
         with suppress(TimeoutError):
@@ -246,7 +251,7 @@ class ApiClient:
     async def _swept(self, org: str, sweep_id: str) -> RemoteSweep | None:
         """Returns the outcome of a sweep; None while it is not over."""
         try:
-            answer = await self._get(f"/v1/orgs/{_part(org)}/sweeps/{_part(sweep_id)}")
+            answer = await self._get(f"/v1/orgs/{path_segment(org)}/sweeps/{_part(sweep_id)}")
         except NoSuchObjectError:
             return RemoteSweep(org, NO_OUTCOME, failed=True)
         return None if answer["outcome"] is None else RemoteSweep(org, answer["outcome"], answer["failed"])
@@ -261,7 +266,7 @@ class ApiClient:
         pool = None if pool == WHOLE_ORG else pool
         before = (await self._pauses(name)).get(pool)
         body = {"pool": pool, "why": why, "for_seconds": seconds}
-        answer = await self._send("POST", f"/v1/orgs/{_part(name)}/pause", body=body)
+        answer = await self._send("POST", f"/v1/orgs/{path_segment(name)}/pause", body=body)
         subject, end = _subject(name, pool), f"`{resume_command(name, pool)}` ends it"
         if answer.status_code == httpx.codes.CONFLICT:
             return [f"{subject}: {_detail(answer)}", end]
@@ -272,12 +277,12 @@ class ApiClient:
         """Clears pauses and restarts stopped fuses; returns lines with the result and what is still in effect."""
         (name,) = await self._orgs(org)
         before = await self._pauses(name)
-        done = _json(await self._send("POST", f"/v1/orgs/{_part(name)}/resume", body={"pool": pool}))
+        done = _json(await self._send("POST", f"/v1/orgs/{path_segment(name)}/resume", body={"pool": pool}))
         ended = [None if each == WHOLE_ORG else each for each in done["ended"]]
         output = [f"resumed: {_subject(name, each)}, paused {before.get(each, 'since')}" for each in ended]
         output += [f"fuse restarted, now proving: {_fuse(name, each)}" for each in done["proving"]]
         output += [f"reaper restarted, now proving: {_fuse(name, each)}" for each in done["reaping"]]
-        held = (await self._get(f"/v1/orgs/{_part(name)}/overview"))["held"]
+        held = (await self._get(f"/v1/orgs/{path_segment(name)}/overview"))["held"]
         of_all = [each for each in held if each["pool"] is None and each["kind"] in ("pause", "fuse stopped")]
         end = f"`{resume_command(name)}`"
         output += [f"still in effect: {each['kind']}, {name}, {each['text']}; {end}" for each in of_all]
@@ -285,13 +290,13 @@ class ApiClient:
 
     async def _pauses(self, org: str) -> dict[str | None, str]:
         """Returns who paused, since when, until when and why, by pool; None: the whole organization."""
-        held = (await self._get(f"/v1/orgs/{_part(org)}/overview"))["held"]
+        held = (await self._get(f"/v1/orgs/{path_segment(org)}/overview"))["held"]
         return {each["pool"]: each["text"] for each in held if each["kind"] == "pause"}
 
     async def gate(self, org: str, pool: str) -> PoolGate:
         """Returns the gate of a pool that has shards."""
         (name,) = await self._orgs(org)
-        overview = await self._get(f"/v1/orgs/{_part(name)}/overview")
+        overview = await self._get(f"/v1/orgs/{path_segment(name)}/overview")
         pools = {each["pool"]: each for each in overview["shard_pools"]}
         if pool not in pools:
             names = meant(pool, pools, "it has")
@@ -309,7 +314,7 @@ class ApiClient:
             if each.lower() == org.lower():
                 return [each]
         try:
-            return [(await self._get(f"/v1/orgs/{_part(org)}/overview"))["org"]]  # by a former name
+            return [(await self._get(f"/v1/orgs/{path_segment(org)}/overview"))["org"]]  # by a former name
         except NoSuchObjectError:
             raise UnknownOrgError(no_such_org(org, known)) from None
         except ConfigurationError as error:
@@ -418,7 +423,7 @@ class PoolGate:
 
     async def judge(self, request: GateRequest) -> Gate:
         """Returns the gate's result as of now; may be called repeatedly."""
-        path = f"/v1/orgs/{_part(self.org)}/pools/{_part(self.pool)}/shards/{_part(request.shard)}/gate"
+        path = f"/v1/orgs/{path_segment(self.org)}/pools/{_part(self.pool)}/shards/{_part(request.shard)}/gate"
         parameters: dict[str, Any] = {"min_online": request.min_online, "failures": request.failures}
         parameters |= {"canary": str(request.canary).lower(), "expect_new": str(request.expect_new).lower()}
         if request.version is not None:

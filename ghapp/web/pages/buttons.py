@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from math import ceil
 from typing import Any
-from urllib.parse import quote
 
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
@@ -24,6 +23,7 @@ from ghapp.deaths.rerun import WHY_NOT
 from ghapp.deaths.store import identity
 from ghapp.deaths.texts import RERUN
 from ghapp.installations.pool_matching import LONGEST_POOL
+from ghapp.installations.scope_paths import path_segment
 from ghapp.log import logger
 from ghapp.queue.jobs import Enqueue, JobName
 from ghapp.remediation.store import WHOLE_ORG, Pause
@@ -98,14 +98,14 @@ class Buttons:
     def routes(self) -> list[Route]:
         """Returns all routes."""
         buttons = {
-            "/orgs/{org}/sweep": (self._ask_sweep, self._sweep),
-            "/orgs/{org}/pause": (self._ask_pause, self._pause),
-            "/orgs/{org}/resume": (self._ask_resume, self._resume),
-            "/orgs/{org}/runners/{runner_id}/check": (self._ask_check, self._check),
-            "/orgs/{org}/deaths/{runner_name}/rerun": (self._ask_rerun, self._rerun),
+            "/orgs/{org:scope}/sweep": (self._ask_sweep, self._sweep),
+            "/orgs/{org:scope}/pause": (self._ask_pause, self._pause),
+            "/orgs/{org:scope}/resume": (self._ask_resume, self._resume),
+            "/orgs/{org:scope}/runners/{runner_id}/check": (self._ask_check, self._check),
+            "/orgs/{org:scope}/deaths/{runner_name}/rerun": (self._ask_rerun, self._rerun),
             "/system/replay/{letter_id}": (self._ask_replay, self._replay),
         }
-        routes = [Route("/orgs/{org}/presses/{press_id}", self._host.guarded(self._outcome), methods=["GET"])]
+        routes = [Route("/orgs/{org:scope}/presses/{press_id}", self._host.guarded(self._outcome), methods=["GET"])]
         for path, (ask, act) in buttons.items():
             routes.append(Route(path, self._host.guarded(ask), methods=["GET"]))
             routes.append(Route(path, self._host.guarded(act), methods=["POST"], max_body_size=LARGEST_FORM_BYTES))
@@ -425,7 +425,7 @@ def _sweep_question(visit: OrgVisit) -> Confirmation:
 
 
 def _org_path(visit: OrgVisit) -> str:
-    return f"orgs/{quote(visit.org_state.installation.org, safe='')}"
+    return f"orgs/{path_segment(visit.org_state.installation.org)}"
 
 
 NOT_A_MANAGER = (

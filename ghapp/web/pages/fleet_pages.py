@@ -13,6 +13,7 @@ from starlette.routing import Route
 from ghapp.errors import GitHubError, StoreUnavailableError
 from ghapp.incidents.pages import last_incident
 from ghapp.installations.installation import Installation
+from ghapp.installations.scope_paths import path_segment
 from ghapp.report.documents import timestamp
 from ghapp.runners.pages import read_query, runner_page, runners_page
 from ghapp.settings import Settings
@@ -141,7 +142,7 @@ class PageHost:
             is_signed_in=not visitor.has_key,
             form_token=self.access.form_token(visitor),
             notice=outcome or NOTICES.get(request.query_params.get("done", ""), ""),
-            outcome=f"{root}orgs/{quote(org, safe='')}/presses/{quote(waits_for, safe='')}" if waits_for else "",
+            outcome=f"{root}orgs/{path_segment(org)}/presses/{quote(waits_for, safe='')}" if waits_for else "",
             live=(f"{here}?{query}" if query else here) if live else "",
             now=timestamp(float(int(self.clock()))),
         )
@@ -223,11 +224,11 @@ class FleetPages:
         """Returns all routes."""
         pages = {
             "/": self._organizations,
-            "/orgs/{org}": self._overview,
-            "/orgs/{org}/runners": self._runners,
-            "/orgs/{org}/runners/{runner_id}": self._runner,
-            "/orgs/{org}/github": self._github,
-            "/orgs/{org}/history": self._history,
+            "/orgs/{org:scope}": self._overview,
+            "/orgs/{org:scope}/runners": self._runners,
+            "/orgs/{org:scope}/runners/{runner_id}": self._runner,
+            "/orgs/{org:scope}/github": self._github,
+            "/orgs/{org:scope}/history": self._history,
             "/system": self._system,
         }
         return [Route(path, self._host.guarded(page), methods=["GET"]) for path, page in pages.items()]
@@ -239,12 +240,12 @@ class FleetPages:
             return visitor
         seen = [each for each in await host.data.installations() if host.access.sees(visitor, each)]
         if len(seen) == 1 and "all" not in request.query_params:
-            return RedirectResponse(f"orgs/{quote(seen[0].org, safe='')}", 303, layout.headers(scripts=True))
+            return RedirectResponse(f"orgs/{path_segment(seen[0].org)}", 303, layout.headers(scripts=True))
         rows = []
         for each in seen[:MOST_LISTED]:
             if (org_state := await host.data.org(each.org)) is not None:
                 page = await host.data.overview(org_state)
-                rows.append({"org": each.org, "href": f"orgs/{quote(each.org, safe='')}", "page": page})
+                rows.append({"org": each.org, "href": f"orgs/{path_segment(each.org)}", "page": page})
         shell = host.shell(request, visitor, current="Organizations", live=True)
         return host.render(request, "organizations.html", shell=shell, rows=rows, more=len(seen) - len(rows))
 
@@ -384,4 +385,4 @@ def _most_entries(request: Request) -> int:
 
 def base_of(shell: PageShell, installation: Installation) -> str:
     """Returns the relative address of an organization's pages."""
-    return f"{shell.root}orgs/{quote(installation.org, safe='')}"
+    return f"{shell.root}orgs/{path_segment(installation.org)}"
