@@ -65,7 +65,7 @@ async def test_an_unknown_org_is_reported_in_one_line(redis, redis_url):
     for arguments in (("pause", "globex", "--why", "x"), ("resume", "globex")):
         done = ghapp(redis_url, *arguments)
         assert done.returncode == 2
-        assert done.stderr == "ghapp: globex: the App is not installed there; it is installed on: acme\n"
+        assert done.stderr == "ghapp: globex: the App is not installed there; known are acme\n"
 
 
 async def test_a_second_pause_keeps_the_first_and_reports_it(redis, redis_url):

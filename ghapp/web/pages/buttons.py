@@ -194,7 +194,7 @@ class Buttons:
         question = Confirmation(
             title="Resume remediation?",
             text="Clears pauses and restarts stopped fuses: a first small batch is replaced, then more if it helps. "
-            "A sweep follows at once. Without a pool, the whole organization and all of its pools are resumed.",
+            "A sweep follows at once. All pools: those that are held back one by one are resumed, too.",
             button="Resume remediation",
             back=_org_path(visit),
             pools=tuple(pools),
@@ -223,7 +223,7 @@ class Buttons:
         runner_id, name = runner
         question = Confirmation(
             title=f"Look at {name} now?",
-            text="ghapp asks GitHub for this runner at once. It costs one call of the organization's hourly limit.",
+            text="ghapp asks GitHub for this runner at once. It costs one call of the hourly limit.",
             button="Look at this runner",
             back=f"{_org_path(visit)}/runners/{runner_id}",
         )
@@ -417,7 +417,7 @@ class Buttons:
 def _sweep_question(visit: OrgVisit) -> Confirmation:
     return Confirmation(
         title="Sweep now?",
-        text="ghapp lists all runners of the organization now, instead of at the next planned sweep. It costs at most "
+        text="ghapp lists all runners now, instead of at the next planned sweep. It costs at most "
         "one call per hundred runners.",
         button="Sweep now",
         back=_org_path(visit),
@@ -429,7 +429,8 @@ def _org_path(visit: OrgVisit) -> str:
 
 
 NOT_A_MANAGER = (
-    "Buttons are for people who may list the organization's runners at GitHub. GitHub was asked, and refused."
+    "Buttons are for people who may list the runners at GitHub: those of a repository for its admins. GitHub was "
+    "asked, and refused."
 )
 NOT_A_MANAGER_OF_ALL = "Deliveries may concern any organization, so replaying them needs the rights in all of them."
 FORGED = (

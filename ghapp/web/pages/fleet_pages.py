@@ -13,6 +13,7 @@ from starlette.routing import Route
 from ghapp.errors import GitHubError, StoreUnavailableError
 from ghapp.incidents.pages import last_incident
 from ghapp.installations.installation import Installation
+from ghapp.installations.scope import ScopeKind, kind_of, runners_settings
 from ghapp.installations.scope_paths import path_segment
 from ghapp.report.documents import timestamp
 from ghapp.runners.pages import read_query, runner_page, runners_page
@@ -24,7 +25,7 @@ from ghapp.web.examination import Examination
 from ghapp.web.fleet_view import OrgState
 from ghapp.web.operation import Clock
 from ghapp.web.pages import layout
-from ghapp.web.pages.access import OrgRights, PageAccess, Visitor
+from ghapp.web.pages.access import OrgRights, PageAccess, Visitor, home_of
 from ghapp.web.pages.data import PageData
 from ghapp.web.pages.page_key import PARAMETER
 from ghapp.web.pages.shell import NOTICES, PageShell, banner, navigation
@@ -202,7 +203,8 @@ class PageHost:
 
     async def manages_all(self, visitor: Visitor) -> bool:
         """True if the visitor manages every organization of this ghapp: deliveries may be of any of them."""
-        installations = await self.data.installations()
+        known = await self.data.installations()
+        installations = [each for each in known if kind_of(each.org) is ScopeKind.ORGANIZATION]
         if visitor.has_key:
             return True
         if not installations or len(installations) > MOST_MANAGED:
@@ -234,18 +236,20 @@ class FleetPages:
         return [Route(path, self._host.guarded(page), methods=["GET"]) for path, page in pages.items()]
 
     async def _organizations(self, request: Request) -> Response:
-        """Redirects to the only organization; else lists those that the visitor sees, each with its state."""
+        """Redirects to the only scope; else lists those that the visitor sees, each with its state."""
         host = self._host
         if isinstance(visitor := await host.visitor(request), Response):
             return visitor
-        seen = [each for each in await host.data.installations() if host.access.sees(visitor, each)]
+        seen = await host.access.seen(visitor, await host.data.installations())
         if len(seen) == 1 and "all" not in request.query_params:
             return RedirectResponse(f"orgs/{path_segment(seen[0].org)}", 303, layout.headers(scripts=True))
         rows = []
         for each in seen[:MOST_LISTED]:
             if (org_state := await host.data.org(each.org)) is not None:
                 page = await host.data.overview(org_state)
-                rows.append({"org": each.org, "href": f"orgs/{path_segment(each.org)}", "page": page})
+                home = home_of(each, seen)
+                row = {"org": each.org, "kind": kind_of(each.org), "is_below": home is not None and home is not each}
+                rows.append({**row, "href": f"orgs/{path_segment(each.org)}", "page": page})
         shell = host.shell(request, visitor, current="Organizations", live=True)
         return host.render(request, "organizations.html", shell=shell, rows=rows, more=len(seen) - len(rows))
 
@@ -305,8 +309,6 @@ class FleetPages:
         installation = visit.org_state.installation
         incident = last_incident(await host.data.incidents(visit.org_state), evidence.id)
         shell = host.shell(request, visit.visitor, installation.org, "Runners", live=True)
-        login = quote(installation.called, safe="")
-        at_github = f"{host.settings.web_url}/organizations/{login}/settings/actions/runners/{evidence.id}"
         return host.render(
             request,
             "runner.html",
@@ -314,7 +316,7 @@ class FleetPages:
             page=page,
             rights=visit.rights,
             base=base_of(shell, installation),
-            at_github=at_github,
+            at_github=f"{host.settings.web_url}/{runners_settings(installation.called)}/{evidence.id}",
             phantoms=await host.data.phantoms(visit.org_state, evidence.name),
             incident=incident,
             web_url=host.settings.web_url,
@@ -351,7 +353,7 @@ class FleetPages:
         host = self._host
         if isinstance(visitor := await host.visitor(request), Response):
             return visitor
-        seen = [each for each in await host.data.installations() if host.access.sees(visitor, each)]
+        seen = await host.access.seen(visitor, await host.data.installations())
         if not seen and not visitor.has_key:
             return host.absent(request, visitor)
         manages_all, roles, now = await host.manages_all(visitor), await host.data.roles(), host.clock()

@@ -1,0 +1,160 @@
+"""The API with three kinds of scopes side by side, whose runners have the same ids and names."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import httpx
+import pytest
+
+from ghapp.installations.installation import Installation
+from ghapp.installations.scope_paths import path_segment
+from ghapp.installations.store import Installations
+from ghapp.queue.jobs import JobName
+from ghapp.runners.evidence import Registration, Survey
+from ghapp.runners.observations import granted, registration_seen
+from ghapp.runners.store import Runners
+from ghapp.store.tokens import Tokens
+from ghapp.web.openapi.description import OPERATIONS
+from ghapp.web.pages.docs import EXAMPLES
+from tests.web.conftest import INSTALLATION, NOW, served
+
+SCOPES = {
+    "acme": INSTALLATION,
+    "acme/api": 71,
+    "enterprises/acme-corp": 72,
+    "acme/runners": 73,
+    "acme/.github": 74,
+    "acme/-x": 75,
+    "acme/jobs": 76,
+    "enterprises/runners": 77,
+}
+AMBIGUOUS = {"acme/runners", "acme/jobs"}
+"""Without an encoding these are paths of acme."""
+
+IN_PATH = {"runner_id": "1", "name": "a", "runner_name": "a", "pod": "p", "pool": "linux", "shard": "pink"}
+IN_PATH |= {"job_id": "1", "sweep_id": "1"}
+OF_A_SCOPE = [each for each in OPERATIONS if "{org}" in each.path]
+
+
+def pool_of(address):
+    """The pool of the runners of a scope, which tells them apart."""
+    return re.sub(r"\W", "-", address)
+
+
+@pytest.fixture
+async def tokens(redis, away):
+    """Tokens of each scope; each has one online runner of the same id and name, in a pool of its own."""
+    for address, installation in SCOPES.items():
+        await Installations(redis).put(Installation(installation, address, installation * 100))
+        labels = ("self-hosted", pool_of(address))
+        seen = Registration(1, "a", "linux", True, False, labels, labels[1:], ephemeral=True)
+        evidence = registration_seen(None, seen, NOW - 600, listed=True)
+        await Runners(redis).revise(installation, {1: lambda _, evidence=evidence: evidence})
+        await Runners(redis).save_survey(installation, Survey(NOW - 3.2, 1))
+    secrets = {each: (await Tokens(redis).create("t", (each,), ("admin",), NOW))[0] for each in SCOPES}
+    return {each: {"authorization": f"Bearer {secret}"} for each, secret in secrets.items()}
+
+
+def written(address):
+    """The forms of an address in a path, each of which names this scope and no other."""
+    forms = [path_segment(address), address.replace("/", "%2F"), address.replace("/", "%2f")]
+    return forms if address in AMBIGUOUS else [*forms, address]
+
+
+async def call(http, operation, form, headers):
+    path = re.sub(r"{(\w+)}", lambda each: {**IN_PATH, "org": form}[each[1]], operation.path)
+    fields = () if operation.body is None else operation.body.__struct_fields__
+    body = {name: json.loads(EXAMPLES[name]) for name in fields} | ({"pool": None} if "pool" in fields else {})
+    method = "HEAD" if operation.path.endswith("/events") else operation.method
+    query = {"name": "a"} if operation.path.endswith("/runners/health") else {}
+    return await http.request(method, path, params=query, headers=headers, json=body if fields else None)
+
+
+def orgs_in(document):
+    """All organizations that a JSON document names."""
+    if isinstance(document, dict):
+        yield from (value for name, value in document.items() if name == "org")
+    for each in document.values() if isinstance(document, dict) else document if isinstance(document, list) else ():
+        yield from orgs_in(each)
+
+
+@pytest.mark.parametrize("operation", OF_A_SCOPE, ids=lambda each: f"{each.method} {each.path}")
+async def test_every_operation_takes_each_form_of_each_address_and_the_token_of_that_scope_alone(
+    http, tokens, operation
+):
+    for address in SCOPES:
+        answers = [await call(http, operation, form, tokens[address]) for form in written(address)]
+        for answer in answers:
+            assert answer.status_code not in (401, 403, 405), answer.text
+            assert not answer.text.endswith('"detail":"Not Found"}'), "the path is one of ours"
+            if answer.is_success and answer.text:
+                assert {*orgs_in(answer.json())} <= {address}
+        if operation.method == "GET":
+            assert len({answer.text for answer in answers}) == 1
+        if operation.needs_token:
+            others = [tokens[each] for each in SCOPES if each != address]
+            refused = [await call(http, operation, path_segment(address), each) for each in others]
+            assert {each.status_code for each in refused} == {403}
+
+
+async def test_each_scope_has_its_own_runner_of_the_same_id_also_from_memory(http, tokens):
+    for _ in range(2):
+        for address in SCOPES:
+            for form in written(address):
+                document = (await http.get(f"/v1/orgs/{form}/runners/1/health", headers=tokens[address])).json()
+                assert (document["org"], document["pool"]) == (address, pool_of(address))
+
+
+async def test_what_is_reported_of_a_runner_concerns_its_scope_alone(http, tokens, redis):
+    answer = await http.delete("/v1/orgs/acme~api/runners/1", headers=tokens["acme/api"])
+    assert answer.status_code == 204
+    states = {}
+    for address in SCOPES:
+        document = (
+            await http.get(f"/v1/orgs/{path_segment(address)}/runners/1/health", headers=tokens[address])
+        ).json()
+        states[address] = document["state"]
+    assert states == dict.fromkeys(SCOPES, "healthy") | {"acme/api": "retired"}
+
+
+async def test_a_probe_is_answered_for_the_scope_in_its_path(http, tokens, asked, redis):
+    """Runner c of acme is lost; acme/api and acme/runners have none of that name."""
+    await Runners(redis).revise(INSTALLATION, {3: lambda known: granted(known, NOW, "event")})
+    alive = {}
+    for form in ("acme", "acme~api", "acme/api", "acme~runners", "acme%2Frunners"):
+        alive[form] = (await http.get(f"/v1/orgs/{form}/runners/c/alive")).status_code
+    assert alive == dict.fromkeys(alive, 200) | {"acme": 410}
+    assert [(work, args) for work, args, _ in asked] == [(JobName.REMEDIATE, (INSTALLATION, 3))]
+
+
+async def test_a_scope_that_is_not_known_is_named_by_its_address(http, redis):
+    secret, _ = await Tokens(redis).create("t", ("acme/web",), ("read",), NOW)
+    answer = await http.get("/v1/orgs/acme~web/demand", headers={"authorization": f"Bearer {secret}"})
+    assert answer.status_code == 404
+    assert answer.json()["detail"].startswith("acme/web: ")
+    assert "[[scopes]]" in answer.json()["detail"]
+
+
+async def test_a_server_tells_encoded_slashes_from_slashes(http, tokens):
+    """uvicorn's paths are decoded; this reads what was sent."""
+    async with served(http._transport.app) as url, httpx.AsyncClient(base_url=url, trust_env=False) as client:
+        for address in ("acme/api", "acme/runners", "enterprises/acme-corp"):
+            for form in written(address):
+                answer = await client.get(f"/v1/orgs/{form}/runners/1/health?x", headers=tokens[address])
+                assert answer.json()["org"] == address
+
+
+async def test_names_of_runners_keep_their_slashes(http, tokens, redis):
+    labels = ("self-hosted", "odd")
+    seen = Registration(8, "runners/x", "linux", True, False, labels, labels[1:], ephemeral=True)
+    evidence = registration_seen(None, seen, NOW - 600, listed=True)
+    await Runners(redis).revise(SCOPES["acme/api"], {8: lambda _: evidence})
+    for form in written("acme/api"):
+        path = f"/v1/orgs/{form}/runners/runners%2Fx/alive"
+        assert (await http.get(path)).status_code == 200
+        found = await http.get(
+            f"/v1/orgs/{form}/runners/health", params={"name": "runners/x"}, headers=tokens["acme/api"]
+        )
+        assert found.json()["runner_id"] == 8
