@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ from ghapp.gate.active_shard import Role
 from ghapp.gate.judgement import Gate, GateRequest
 from ghapp.gate.next_steps import NextStep
 from ghapp.gate.shard_checks import Check
+from ghapp.installations.scope import ScopeKind, kind_of
 from ghapp.installations.scope_paths import path_segment
 from ghapp.nearest_name import meant
 from ghapp.remediation.fuse import resume_command
@@ -54,25 +56,25 @@ NO_OUTCOME = "a sweep is due; its outcome is not recorded, because too many swee
 
 _ID = r"([1-9][0-9]{0,17})"
 _JOB = re.compile(rf"{_ID}|https?://\S*/(?:runs/[0-9]+/job|actions/jobs)/{_ID}(?:[/?#]\S*)?", re.ASCII)
-_OWNER = re.compile(r"https?://[^/\s]+/(?:api/v3/)?(?:repos/)?([^/\s]+)/[^/\s]+/actions/", re.ASCII)
+_REPOSITORY = re.compile(r"https?://[^/\s]+/(?:api/v3/)?(?:repos/)?([^/\s]+/[^/\s]+)/actions/", re.ASCII)
 _RUN = re.compile(rf"https?://\S*/actions/runs/{_ID}(?:[/?#]\S*)?", re.ASCII)
 
 
 class JobReference(NamedTuple):
-    """What a person names: a job, or all jobs of a run; `owner` is the organization of a URL, empty without one."""
+    """What a person names: a job, or all jobs of a run; `repository` is that of a URL, empty without one."""
 
     job_id: int | None = None
     run_id: int | None = None
-    owner: str = ""
+    repository: str = ""
 
     @classmethod
     def parse(cls, text: str) -> JobReference | None:
         """Parses the id of a job, or the URL of a job or a run, of the pages or of the API; None for anything else."""
-        owner = found[1] if (found := _OWNER.match(text)) else ""
+        repository = found[1] if (found := _REPOSITORY.match(text)) else ""
         if found := _JOB.fullmatch(text):
-            return cls(job_id=int(found[1] or found[2]), owner=owner)
+            return cls(job_id=int(found[1] or found[2]), repository=repository)
         if found := _RUN.fullmatch(text):
-            return cls(run_id=int(found[1]), owner=owner)
+            return cls(run_id=int(found[1]), repository=repository)
         return None
 
     def __str__(self) -> str:
@@ -185,23 +187,49 @@ class ApiClient:
         ]
         return [each for each in found if state != "unserved" or _is_unserved(each)]
 
-    async def jobs_referred_to(self, org: str, reference: JobReference) -> list[Any]:
-        """Returns the document of a job, or of each known job of a run."""
-        (name,) = await self._orgs(org)
-        path = f"/v1/orgs/{path_segment(name)}/jobs"
-        if reference.job_id is None:
-            found = [each async for each in self._pages(path, "jobs", {"run_id": reference.run_id})]
-        else:
-            try:
-                found = [await self._get(f"{path}/{reference.job_id}")]
-            except NoSuchObjectError:
-                found = []
-        if not found:
+    async def jobs_referred_to(self, reference: JobReference, org: str | None) -> list[Any]:
+        """Returns the document of a job, or of each known job of a run, each with its `org`.
+
+        Args:
+            reference: has a repository if `org` is None.
+            org: the scope; None: each scope that may have run the jobs, and of those the one that did.
+        """
+        scopes = await (self._scopes_of(reference.repository) if org is None else self._orgs(org))
+        by_id = defaultdict[int, list[Any]](list)
+        for name in scopes:
+            for job in await self._jobs_in(name, reference):
+                by_id[job["job_id"]].append({"org": name, **job})
+        if not by_id:
             raise GhappError(
-                f"{org} {reference}: not known; jobs are known from deliveries, until 30 days after their end; "
-                f"see `{shell_command('ghapp', 'jobs', '--org', org)}`"
+                f"{', '.join(scopes)} {reference}: not known; jobs are known from deliveries, until 30 days after "
+                f"their end; see `{shell_command('ghapp', 'jobs', '--org', scopes[0])}`"
             )
-        return [{"org": name, **each} for each in found]
+        return [max(each, key=_is_answered_there) for each in by_id.values()]
+
+    async def _jobs_in(self, org: str, reference: JobReference) -> list[Any]:
+        path = f"/v1/orgs/{path_segment(org)}/jobs"
+        if reference.job_id is None:
+            return [each async for each in self._pages(path, "jobs", {"run_id": reference.run_id})]
+        try:
+            return [await self._get(f"{path}/{reference.job_id}")]
+        except NoSuchObjectError:
+            return []
+
+    async def _scopes_of(self, repository: str) -> list[str]:
+        """Returns the scopes whose runners may take a repository's jobs, as far as the token may read them.
+
+        Raises:
+            GhappError: it may read none; as of `_orgs` for the owner.
+        """
+        known = await self._orgs(None)
+        others = [each for each in known if each.lower() == repository.lower()]
+        others += [each for each in known if kind_of(each) is ScopeKind.ENTERPRISE]
+        try:
+            return [*await self._orgs(repository.partition("/")[0]), *others]
+        except (UnknownOrgError, ConfigurationError):
+            if not others:
+                raise
+            return others
 
     async def deaths(self, org: str | None, pool: str | None, cause: str | None, limit: int) -> list[Any]:
         """Returns the latest deaths, each with its `org`."""
@@ -386,11 +414,17 @@ def _json(answer: httpx.Response) -> Any:
 
 
 def _subject(org: str, pool: str | None) -> str:
-    return org if pool is None else f"{org}/{pool}"
+    return org if pool is None else f"{org}, pool {pool}"
 
 
 def _fuse(org: str, pool: str) -> str:
-    return f"{org}, the whole installation" if pool == WHOLE_ORG else f"{org}/{pool}"
+    return f"{org}, the whole installation" if pool == WHOLE_ORG else _subject(org, pool)
+
+
+def _is_answered_there(job: Any) -> tuple[bool, bool]:
+    """Sort key of the documents of one job in several scopes: the scope whose runner took it, else its organization."""
+    is_taken, kind = job["runner"] is not None, kind_of(job["org"])
+    return is_taken, (kind is ScopeKind.ORGANIZATION) is not is_taken
 
 
 def _part(name: str) -> str:
