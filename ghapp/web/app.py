@@ -115,7 +115,7 @@ class WebApplication(Starlette):
 
 
 def _raw_path(scope: Scope) -> str:
-    """Returns the path as it was sent; empty if the server does not tell it."""
+    """Returns the path as it was sent; empty if the server does not pass it on."""
     return str(scope.get("raw_path") or b"", "latin-1")
 
 

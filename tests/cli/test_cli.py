@@ -168,7 +168,7 @@ def test_a_key_of_another_app_is_reported_in_one_line(tmp_path):
         assert "unknown: the App is not installed there; known are acme" in one_line(unknown, 2)
         name = json.loads(ghapp("runners", "--json", **{**theirs, **ours}).stdout)["runners"][0]["name"]
         explained = ghapp("explain", "acme", name, COLUMNS="20", FORCE_COLOR="1", NO_COLOR="1", **{**theirs, **ours})
-        assert f"acme/{name}\n" in explained.stdout, "a name is not wrapped in a narrow terminal"
+        assert f"acme {name}\n" in explained.stdout, "a name is not wrapped in a narrow terminal"
 
 
 @pytest.mark.parametrize(

@@ -59,8 +59,8 @@ async def test_the_fleet_of_all_scopes_is_listed_without_mixing_them(scopes):
 
 
 async def test_a_scope_that_is_not_known_names_the_nearest(scopes):
-    said = one_line(await scopes.ask("runners", "--org", "acme/apo"), 2)
-    assert "did you mean acme/api?" in said
+    refused = one_line(await scopes.ask("runners", "--org", "acme/apo"), 2)
+    assert "did you mean acme/api?" in refused
 
 
 async def test_a_pause_concerns_its_scope_and_prints_the_command_that_ends_it(scopes, redis):

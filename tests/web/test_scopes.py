@@ -39,7 +39,7 @@ OF_A_SCOPE = [each for each in OPERATIONS if "{org}" in each.path]
 
 
 def pool_of(address):
-    """The pool of the runners of a scope, which tells them apart."""
+    """The pool of the runners of a scope, by which they differ."""
     return re.sub(r"\W", "-", address)
 
 
@@ -129,6 +129,29 @@ async def test_a_probe_is_answered_for_the_scope_in_its_path(http, tokens, asked
     assert [(work, args) for work, args, _ in asked] == [(JobName.REMEDIATE, (INSTALLATION, 3))]
 
 
+async def test_deliveries_are_for_admins_of_all_organizations_and_findings_for_those_of_all_scopes(http, tokens, redis):
+    of_all = {"authorization": f"Bearer {(await Tokens(redis).create('t', tuple(SCOPES), ('admin',), NOW))[0]}"}
+
+    async def statuses(headers):
+        return [(await http.get(f"/v1/{path}", headers=headers)).status_code for path in ("deliveries/dead", "doctor")]
+
+    assert await statuses(tokens["acme"]) == [200, 403]
+    assert (await statuses(tokens["acme/api"]))[0] == 403
+    assert (await statuses(of_all))[0] == 200
+    assert 403 not in await statuses(of_all)
+    assert (await http.get("/v1/orgs", headers=of_all)).json()["orgs"] == sorted(SCOPES)
+    assert (await http.get("/v1/orgs", headers=tokens["acme/api"])).json()["orgs"] == ["acme/api"]
+
+
+async def test_metrics_have_the_address_as_org_and_never_a_path(http, tokens):
+    text = (await http.get("/metrics")).text
+    counted = {
+        (org, pool) for org, pool in re.findall(r'ghapp_runners{org="([^"]+)",pool="([^"]+)",state="healthy"} 1', text)
+    }
+    assert counted >= {(each, pool_of(each)) for each in SCOPES if each != "acme"}
+    assert "~" not in text
+
+
 async def test_a_scope_that_is_not_known_is_named_by_its_address(http, redis):
     secret, _ = await Tokens(redis).create("t", ("acme/web",), ("read",), NOW)
     answer = await http.get("/v1/orgs/acme~web/demand", headers={"authorization": f"Bearer {secret}"})
@@ -137,7 +160,7 @@ async def test_a_scope_that_is_not_known_is_named_by_its_address(http, redis):
     assert "[[scopes]]" in answer.json()["detail"]
 
 
-async def test_a_server_tells_encoded_slashes_from_slashes(http, tokens):
+async def test_a_server_reads_encoded_slashes_as_part_of_a_name(http, tokens):
     """uvicorn's paths are decoded; this reads what was sent."""
     async with served(http._transport.app) as url, httpx.AsyncClient(base_url=url, trust_env=False) as client:
         for address in ("acme/api", "acme/runners", "enterprises/acme-corp"):

@@ -5,8 +5,8 @@ A person signs in with GitHub. `GET /user/installations` with the person's own t
 jobs are shown. GitHub is asked again after ten minutes; while it does not answer, its last answers hold for an hour.
 
 The fleet of a repository is shown to who may read the repository, and its buttons work for its admins, as GitHub shows
-a repository's runners to its admins alone: both are in that list of the owner's installation. Nothing that an App may
-ask tells who belongs to an enterprise, so that its fleet is shown to nobody who signs in.
+a repository's runners to its admins alone: both are in that list of the owner's installation. No call that an
+App may make shows who belongs to an enterprise, so that no person who signs in sees its fleet.
 
 Under `ghapp up`, a browser with its key sees everything without signing in (`page_key`).
 """
@@ -281,7 +281,7 @@ class PageAccess:
 
 
 def home_of(installation: Installation, installations: Iterable[Installation]) -> Installation | None:
-    """Returns the App's installation by which GitHub tells who sees a scope; None if there is none.
+    """Returns the App's installation whose list at GitHub decides who sees a scope; None if there is none.
 
     A repository's is that of its owner. An enterprise has none.
     """

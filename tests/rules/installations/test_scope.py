@@ -85,7 +85,7 @@ def test_no_text_leads_out_of_the_paths_of_a_scope(text):
         ("enterprises/acme-corp", ENTERPRISE, "enterprises/acme-corp/settings/actions/runners"),
     ],
 )
-def test_an_address_tells_its_kind_and_the_page_of_its_runners_at_github(address, kind, runners_page):
+def test_an_address_has_its_kind_and_the_page_of_its_runners_at_github(address, kind, runners_page):
     assert (kind_of(address), runners_settings(address)) == (kind, runners_page)
 
 
