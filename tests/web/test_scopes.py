@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import re
+from urllib.parse import quote, unquote
 
 import httpx
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from starlette.routing import Match
 
 from ghapp.installations.installation import Installation
-from ghapp.installations.scope_paths import path_segment
+from ghapp.installations.scope_paths import ScopePaths, path_segment
 from ghapp.installations.store import Installations
 from ghapp.queue.jobs import JobName
 from ghapp.runners.evidence import Registration, Survey
@@ -36,6 +40,7 @@ AMBIGUOUS = {"acme/runners", "acme/jobs"}
 IN_PATH = {"runner_id": "1", "name": "a", "runner_name": "a", "pod": "p", "pool": "linux", "shard": "pink"}
 IN_PATH |= {"job_id": "1", "sweep_id": "1"}
 OF_A_SCOPE = [each for each in OPERATIONS if "{org}" in each.path]
+SECOND_WORDS = {each.path.split("/")[4] for each in OF_A_SCOPE}
 
 
 def pool_of(address):
@@ -181,3 +186,43 @@ async def test_names_of_runners_keep_their_slashes(http, tokens, redis):
             f"/v1/orgs/{form}/runners/health", params={"name": "runners/x"}, headers=tokens["acme/api"]
         )
         assert found.json()["runner_id"] == 8
+
+
+login = st.from_regex(r"[A-Za-z0-9](-?[A-Za-z0-9]){0,38}", fullmatch=True).filter(lambda each: each != "enterprises")
+name = st.from_regex(r"[A-Za-z0-9._-]{1,60}", fullmatch=True).filter(lambda each: each not in (".", ".."))
+words = st.sampled_from(sorted(SECOND_WORDS))
+address = st.one_of(
+    login, st.builds("{}/{}".format, login, name | words), st.builds("enterprises/{}".format, login | words)
+)
+
+ROUTES = [(each, each.route(None, None)) for each in OF_A_SCOPE]
+PATHS = ScopePaths(route.path for _, route in ROUTES)
+
+
+def answering(method, raw_path):
+    """The operations that a request reaches, each with the address of its scope."""
+    readdressed = PATHS.readdressed(raw_path)
+    path = unquote(raw_path if readdressed is None else readdressed.raw_path)
+    found = [
+        (operation, *route.matches({"type": "http", "method": method, "path": path})) for operation, route in ROUTES
+    ]
+    return [(operation, scope["path_params"]["org"]) for operation, match, scope in found if match is Match.FULL]
+
+
+@given(address, st.sampled_from(OF_A_SCOPE))
+@example("acme/runners", next(each for each in OF_A_SCOPE if each.path.endswith("/runners/health")))
+@example("acme/.github", OF_A_SCOPE[0])
+@example("acme/-x", OF_A_SCOPE[0])
+@example("acme/a.b", OF_A_SCOPE[0])
+def test_no_address_is_taken_for_another_path(address, operation):
+    """Each request reaches its operation for that address; a plain one perhaps an organization's path, if it is one."""
+    for form in (path_segment(address), quote(address, safe=""), address):
+        raw_path = re.sub(r"{(\w+)}", lambda each, form=form: {**IN_PATH, "org": form}[each[1]], operation.path)
+        reached = answering(operation.method, raw_path)
+        second = address.partition("/")[2]
+        is_ambiguous = form == address and second in SECOND_WORDS and not address.lower().startswith("enterprises/")
+        if is_ambiguous:
+            assert {org for _, org in reached} <= {address.partition("/")[0]}
+        else:
+            assert (operation, address) in reached
+            assert {org for _, org in reached} == {address}

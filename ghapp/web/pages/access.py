@@ -83,15 +83,18 @@ class OrgRights:
         manages: True if the page's buttons work.
         repositories: those whose jobs are shown, in lower case; None for all.
         is_cut: True if GitHub lists more repositories to the visitor than are read.
+        home: the App's installation of which GitHub listed the repositories; None where none were asked for.
     """
 
     manages: bool
     repositories: frozenset[str] | None
     is_cut: bool = False
+    home: Installation | None = None
 
     def reads(self, repository: str) -> bool:
-        """True if the jobs of a repository (`owner/name`) are shown."""
-        return self.repositories is None or repository.lower() in self.repositories
+        """True if the jobs of a repository (`owner/name`, also by a former name of the owner) are shown."""
+        at_github = repository if self.home is None else self.home.at_github(repository)
+        return self.repositories is None or at_github.lower() in self.repositories
 
 
 ALL_RIGHTS = OrgRights(manages=True, repositories=None)
@@ -300,10 +303,10 @@ def rights_in(installation: Installation, home: Installation, access: OrgAccess)
     repositories = frozenset(each.lower() for each in access.repositories)
     is_cut = len(access.repositories) >= MOST_LISTED
     if home.id == installation.id:
-        return OrgRights(access.manages, repositories, is_cut)
+        return OrgRights(access.manages, repositories, is_cut, home)
     if (name := home.at_github(installation.org).lower()) not in repositories:
         return None
-    return OrgRights(name in {each.lower() for each in access.administered}, repositories, is_cut)
+    return OrgRights(name in {each.lower() for each in access.administered}, repositories, is_cut, home)
 
 
 def is_of_our_page(request: Request) -> bool:

@@ -55,10 +55,6 @@ class OrgVisit(NamedTuple):
     org_state: OrgState
     rights: OrgRights
 
-    def reads(self, repository: str) -> bool:
-        """True if the visitor may read a repository (`owner/name`, also by a former name of the owner)."""
-        return self.rights.reads(self.org_state.installation.at_github(repository))
-
 
 LONGEST_PRESS = 64
 
@@ -305,7 +301,9 @@ class FleetPages:
         job = await host.data.job(visit.org_state, evidence.job_id)
         death = await host.data.death(visit.org_state, evidence.name)
         view, others = host.data.view(visit.org_state), await host.data.others(visit.org_state, evidence)
-        page = runner_page(view, evidence, others, job, death, visit.reads, host.clock(), manages=visit.rights.manages)
+        page = runner_page(
+            view, evidence, others, job, death, visit.rights.reads, host.clock(), manages=visit.rights.manages
+        )
         installation = visit.org_state.installation
         incident = last_incident(await host.data.incidents(visit.org_state), evidence.id)
         shell = host.shell(request, visit.visitor, installation.org, "Runners", live=True)
