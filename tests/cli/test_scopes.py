@@ -118,4 +118,4 @@ async def test_a_token_is_created_for_a_scope_and_for_no_other(known, redis):
         False,
     ]
     refused = one_line(await known.ask("token", "create", "--org", "acme/web", "--scope", "read"), 2)
-    assert "acme/web: no [[scopes]] table has this repository; " in refused
+    assert "acme/web: no [[scopes]] table has this repository, or it has no runners; " in refused
