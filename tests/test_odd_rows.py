@@ -122,7 +122,7 @@ async def seen_installations(client):
 
 
 async def seen_repositories(client):
-    return {each: each for each in await Reading(client).repositories("token", 1)}
+    return {each.name: each.name for each in await Reading(client).repositories("token", 1)}
 
 
 READERS = {

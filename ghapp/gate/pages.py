@@ -133,14 +133,14 @@ class GatePages:
 
     def routes(self) -> list[Route]:
         """Returns the route."""
-        return [Route("/orgs/{org}/gate", self._host.guarded(self._gate), methods=["GET"])]
+        return [Route("/orgs/{org:scope}/gate", self._host.guarded(self._gate), methods=["GET"])]
 
     async def _gate(self, request: Request) -> Response:
         host = self._host
         if isinstance(visit := await host.visit(request), Response):
             return visit
         installation = visit.org_state.installation
-        gates = await host.data.gates(visit.org_state, visit.reads)
+        gates = await host.data.gates(visit.org_state, visit.rights.reads)
         page = gate_page(gates, host.clock())
         shell = host.shell(request, visit.visitor, installation.org, "Gate", live=True)
         base = base_of(shell, installation)

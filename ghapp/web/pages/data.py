@@ -23,6 +23,7 @@ from ghapp.incidents.texts import losses_in
 from ghapp.installations.installation import Installation
 from ghapp.installations.pacing import Allowance
 from ghapp.installations.pool_matching import OTHER_POOL, rule_named
+from ghapp.installations.scope import reading_order
 from ghapp.leaks.reaper_status import DAY_SECONDS
 from ghapp.pods.pages import ClusterView, PhantomLine, cluster_view, phantoms_named
 from ghapp.queue.jobs import Load
@@ -113,8 +114,8 @@ class PageData:
         self._reruns = stores.reruns
 
     async def installations(self) -> list[Installation]:
-        """Returns all installations, by name."""
-        return sorted(await self._installations.all(), key=lambda each: each.org.lower())
+        """Returns all installations by name: an organization's repositories follow it, enterprises are the last."""
+        return sorted(await self._installations.all(), key=lambda each: reading_order(each.org))
 
     async def org(self, org: str) -> OrgState | None:
         """Returns an organization by any of its names; None if the App is not installed there."""
