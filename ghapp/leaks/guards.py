@@ -83,7 +83,7 @@ def leaks(inputs: TickInputs, now: float, limits: LeakLimits, memory: TickMemory
     16. Time and absence count only while GitHub answers: nothing is reaped while its last complete list is older than
         `stale_seconds`, or sweeps fail. An empty list proves no absence of a runner whose container may run, and a
         registration must have been missing for `grace_seconds` of time that complete lists cover.
-    17. A runner that was busy when GitHub last listed it may be working if the end of that job is unknown.
+    17. A runner that GitHub showed busy may be working if the end of that job is unknown.
     18. Many leaks at once prove themselves, like replacements. If the leaks of a pool, or of the installation, plus the
         pods reaped there within the fuse's window, reach the fuse's threshold, `first_batch` are reaped first, and then
         twice as many each time, as long as no deleted pod turns out to have been in use (`leak_fuse`). While the

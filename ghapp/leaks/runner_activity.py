@@ -32,7 +32,7 @@ class RunnerActivity(NamedTuple):
             None.
         offline_too_long: it is registered, and has been offline for longer than its pool's
             `replace_offline_after_seconds`, by time that complete lists cover.
-        last_busy: it was busy when GitHub last listed it, its registration is missing, and the end of that job is
+        last_busy: GitHub showed it busy, its registration is missing, and the end of that job is
             unknown: it may be working.
         absent_seconds: how long its registration has been missing, by time that complete lists cover; None if no
             record shows it missing.
@@ -128,7 +128,7 @@ def _absent_since(evidence: Evidence) -> float | None:
 def _was_busy_when_last_listed(evidence: Evidence) -> bool:
     """True if it may work on a job that no delivery reported. An ephemeral runner has only one job."""
     is_spent = evidence.ephemeral is True and evidence.job_ended_at is not None
-    return evidence.is_busy and evidence.running_job is None and not is_spent
+    return evidence.may_be_at_work and evidence.running_job is None and not is_spent
 
 
 def _seen_at(evidence: Evidence, survey: Survey) -> float | None:

@@ -52,7 +52,7 @@ SENTENCES: dict[str, str] = {
     Blocker.JOB_IN_PROGRESS: "a job runs under its name",
     Blocker.JOB_JUST_ENDED: "its job ended a moment ago",
     Blocker.JOB_UNKNOWN: "ARC shows a job for it, and the end of that job is unknown",
-    Blocker.SEEN_BUSY: "it was busy when GitHub last listed it, and the end of its job is unknown",
+    Blocker.SEEN_BUSY: "GitHub showed it busy, and the end of its job is unknown",
     Blocker.SEVERAL_OBJECTS: "several ARC objects have its name",
     Blocker.NO_POD: "its object has no pod; it is replaced if no pod appears for five minutes",
     Blocker.POD_OUTLIVES_OBJECT: "its object is deleted, but a pod of its name exists",

@@ -364,7 +364,7 @@ def _job(evidence: Evidence, now: float) -> _Block | None:
     if evidence.confirmed_at is None and may_run_an_unknown_job(evidence):
         return (
             ReplacementBlocker.JOB,
-            "it was busy when GitHub last listed it, and the end of its job is unknown",
+            "GitHub showed it busy, and the end of its job is unknown",
             False,
         )
     return None

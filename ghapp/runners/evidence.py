@@ -187,6 +187,8 @@ class Evidence(NamedTuple):
 
     outdated_at: float | None = None
     """Since when GitHub gives this ephemeral runner no jobs because of its version; see `outdated`."""
+    was_busy: bool = False
+    """True once GitHub has returned it busy; see `may_be_at_work`."""
 
     @property
     def is_busy(self) -> bool:
@@ -197,6 +199,15 @@ class Evidence(NamedTuple):
         returned_at = self.observed_at if self.returned_at is None else self.returned_at
         ended_at = self.job_ended_at
         return self.busy and (ended_at is None or (returned_at is not None and returned_at > ended_at + SECOND))
+
+    @property
+    def may_be_at_work(self) -> bool:
+        """True if GitHub's answers show the runner busy: the last one, or any of an ephemeral runner.
+
+        An ephemeral runner takes one job and leaves after it. GitHub was seen to return runners idle that were at work,
+        so that an idle answer does not end that job; a delivery does, or GitHub's answer about the job.
+        """
+        return self.is_busy or (self.ephemeral is True and self.was_busy and self.job_ended_at is None)
 
     @property
     def running_job(self) -> int | None:

@@ -167,6 +167,8 @@ def registration_seen(
     alone = not listed if alone is None else alone
     if evidence is None:
         evidence = first_observation(seen.id, seen.name, at)
+    if seen.busy and not evidence.was_busy:
+        evidence = _work_seen(evidence)
     if _late(evidence, at):
         return _with_last_return(evidence, seen, at)
     if not seen.labels_complete and evidence.labels:
@@ -223,6 +225,18 @@ def registration_seen(
     )
 
 
+def _work_seen(evidence: Evidence) -> Evidence:
+    """GitHub returned it busy, be it before answers that are on record already: an ephemeral runner has its one job."""
+    return _unconfirmed_if_at_work(evidence._replace(was_busy=True))
+
+
+def _unconfirmed_if_at_work(evidence: Evidence) -> Evidence:
+    """Revokes the confirmation, and the grant, of a runner that may run an unknown job; what was removed stays so."""
+    if evidence.removed_at is not None or not may_run_an_unknown_job(evidence):
+        return evidence
+    return evidence._replace(confirmed_at=None, granted_at=None, event_id=None)
+
+
 def _with_last_return(evidence: Evidence, seen: Registration, at: float) -> Evidence:
     """GitHub returned the registration before an absence that is on record already: a list takes a minute to read.
 
@@ -236,12 +250,10 @@ def _with_last_return(evidence: Evidence, seen: Registration, at: float) -> Evid
     returned_at = evidence.returned_at
     if returned_at is None or not returned_at < at < missing_since(evidence):
         return evidence
-    later = evidence._replace(
-        busy=seen.busy, returned_at=at, was_online=evidence.was_online or seen.online or seen.busy, registered=True
+    was_online = evidence.was_online or seen.online or seen.busy
+    return _unconfirmed_if_at_work(
+        evidence._replace(busy=seen.busy, returned_at=at, was_online=was_online, registered=True)
     )
-    if later.removed_at is not None or not may_run_an_unknown_job(later):
-        return later
-    return later._replace(confirmed_at=None, granted_at=None, event_id=None)
 
 
 def _missing_after_return(evidence: Evidence, seen: Registration, at: float) -> Evidence:
@@ -571,6 +583,7 @@ def busy_after_all(evidence: Evidence, at: float) -> Evidence:
     return evidence._replace(
         busy=True,
         was_online=True,
+        was_busy=True,
         observed_at=at,
         absent_since=None,
         absent_of=None,

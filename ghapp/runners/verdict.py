@@ -184,7 +184,7 @@ def is_offline_too_long(evidence: Evidence, patience: float | None, survey: Surv
     """
     since = silent_since(evidence)
     is_silent = patience is not None and since is not None and covered_seconds(survey, since, now) >= patience
-    return is_silent and not evidence.is_busy and not runs_a_job(evidence, now)
+    return is_silent and not evidence.may_be_at_work and not runs_a_job(evidence, now)
 
 
 def runs_a_job(evidence: Evidence, now: float) -> bool:
@@ -194,20 +194,21 @@ def runs_a_job(evidence: Evidence, now: float) -> bool:
 
 
 def may_run_an_unknown_job(evidence: Evidence) -> bool:
-    """True if GitHub last listed the runner busy, no delivery named the job, and its process may be running.
+    """True if GitHub showed the runner busy, no delivery named the job, and its process may be running.
 
     Without deliveries, or if the App is not installed on the job's repository, no delivery names the job.
     """
     process_ended = evidence.remains is not None and evidence.remains.kind in PROCESS_ENDED
     had_its_job = evidence.ephemeral is True and evidence.job_ended_at is not None
-    return evidence.is_busy and evidence.running_job is None and not process_ended and not had_its_job
+    return evidence.may_be_at_work and evidence.running_job is None and not process_ended and not had_its_job
 
 
 def is_spent(evidence: Evidence) -> bool:
     """True if an absent runner is missing because its only job is over.
 
     An ephemeral runner whose job ended never takes another job, whatever the job's result. A busy ephemeral runner
-    whose job no delivery reported counts as ended once it is absent, unless the cluster shows its container running.
+    whose job no delivery reported counts as ended once it is absent, unless the cluster shows its container running;
+    so does one that GitHub returned idle after that, for it takes no second job.
     If GitHub does not report whether a runner is ephemeral, a job must have ended; a runner that stays registered
     after its job is known to be persistent.
     """
@@ -218,7 +219,7 @@ def is_spent(evidence: Evidence) -> bool:
     if not evidence.ephemeral:
         return False
     is_running = evidence.remains is not None and evidence.remains.kind is RemainsKind.RUNNING
-    return evidence.job_ended_at is not None or (evidence.busy and not is_running)
+    return evidence.job_ended_at is not None or ((evidence.busy or evidence.was_busy) and not is_running)
 
 
 def is_zombie(evidence: Evidence) -> bool:

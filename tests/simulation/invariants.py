@@ -50,7 +50,7 @@ class Audit(Liveness):
         self._controlled: dict[int, float] = {}
         """By runner that was recorded as absent: when a control list was begun that showed it."""
         self._shown_busy: dict[int, tuple[int, float]] = {}
-        """By runner: the job it truly ran when a list last showed it busy, and the time of that list."""
+        """By runner: the job it truly ran when a list last showed it busy, and the time of that list; see `_shown_idle`."""
         self.last_total = 0
         """How many runners the last complete list had."""
         self.replaced = self.noticed = 0
@@ -109,7 +109,7 @@ class Audit(Liveness):
         return at is not None and self._engine.now - at > ACT_LIFE
 
     def is_known_busy(self, machine: Machine) -> bool:
-        """True if its job can be known: by a delivery, or because the last list showed the runner busy."""
+        """True if its job can be known: by a delivery, or because GitHub showed the runner busy."""
         job = machine.job
         return job is not None and (
             self._was_reported(job.first_delivery_at) or self._shown_busy.get(machine.id, (0,))[0] == job.id
@@ -240,9 +240,10 @@ class Audit(Liveness):
         if after.position is not Position.STOPPED or (before is not None and before.position is Position.STOPPED):
             return
         pools = {pool} if pool != WHOLE_INSTALLATION else {each.name for each in self._engine.scenario.pools}
-        # What was granted before the fuse tripped is of no batch, however late its request is accepted: a batch's time
-        # begins when the last request of the batch is.
-        since = after.since or 0.0
+        # A batch's time begins when its last request is accepted. What was granted before it is of an earlier batch, or
+        # of none, however late its request is accepted.
+        batch_at = before.batch_at if before is not None else None
+        since = max(after.since or 0.0, batch_at or 0.0)
         accepted = [each.at for each in self._accepted.values() if each.pool in pools and each.granted_at >= since]
         if not accepted or self.is_skewed:
             return
@@ -375,7 +376,7 @@ class Audit(Liveness):
             if runner.busy and machine.busy and known is not None and known.busy:
                 self._shown_busy[runner.id] = (machine.job.id, self._engine.now)
             else:
-                self._shown_busy.pop(runner.id, None)
+                self._shown_idle(machine)
             since_report = self._engine.now - machine.removal_reported_at
             if machine.registered and since_report > LIST_LIFE:
                 machine.contradictions += 1
@@ -398,6 +399,13 @@ class Audit(Liveness):
     def shown(self, runner: Registration) -> None:
         """GitHub returned this registration."""
         self._keep_shown(runner.id, self._job_shown(runner))
+        if not runner.busy:
+            self._shown_idle(self._engine.world.machines[runner.id])
+
+    def _shown_idle(self, machine: Machine) -> None:
+        """GitHub returned it idle, perhaps while it works. Only of an ephemeral runner can that be known to be wrong."""
+        if not machine.pool.kind.ephemeral_in_lists:
+            self._shown_busy.pop(machine.id, None)
 
     def _job_shown(self, runner: Registration) -> ShownBusy | None:
         """The job with which GitHub returns it busy; None if it is idle."""

@@ -108,6 +108,7 @@ class Staged:
             self._lose_the_successors,
             self._suspect_beside_a_mass_loss,
             self._change_the_mode_in_between,
+            self._be_shown_idle_at_work,
         )
 
     # ---- at certain moments
@@ -277,6 +278,16 @@ class Staged:
                 self._engine.fleet.take_job(machine, lasting=5.0)
 
         self._engine.after(SETTLES, partial(self._when, self._was_just_swept, work, 1.0))
+
+    def _be_shown_idle_at_work(self) -> None:
+        """Lists show runners busy, with jobs that no delivery names, and then idle; then their registrations vanish."""
+        engine, fleet = self._engine, self._engine.fleet
+        at_work = self.pool(8, kind=Kind.EPHEMERAL, sends_deliveries=False)[:2]
+        idle_at = SETTLES + self.random.choice((200.0, 600.0))
+        for machine in at_work:
+            engine.after(SETTLES, partial(fleet.take_job, machine, lasting=5 * HOUR, reported=False))
+        engine.after(idle_at, partial(self.begin_weather, Lie.IDLE, 2 * HOUR, 1.0))
+        engine.after(idle_at + self.random.choice((70.0, 400.0)), partial(fleet.vanish, at_work, 3 * HOUR))
 
     def _hide_by_lists_and_gets(self) -> None:
         """Lists leave out live runners, and do not add up; GETs of all runners answer 404."""

@@ -546,7 +546,7 @@ def test_a_control_list_shows_more_than_the_suspects_of_its_confirmation():
 
 
 def test_a_row_that_cannot_be_read_shows_its_runner_as_it_was_read_before():
-    known = {1: online(1, busy=True), 2: online(2)}
+    known = {1: online(1, busy=True, was_busy=True), 2: online(2)}
     look = absence.as_last_read(listing(2)._replace(total=2, unreadable=frozenset({1})), known)
     assert (look.unreadable, look.runners.keys()) == (frozenset(), {1, 2})
     folds = absence.folds_of_list(look, known, survey(), NOW)

@@ -22,12 +22,14 @@ from ghapp.runners.observations import (
     retired_by_controller,
     unlisted,
 )
+from ghapp.runners.remains import Remains, RemainsKind
 from ghapp.runners.verdict import (
     LONGEST_JOB_SECONDS,
     Limits,
     Reason,
     State,
     is_absent,
+    is_offline_too_long,
     judge,
     may_run_an_unknown_job,
     missing_since,
@@ -84,7 +86,8 @@ def test_folding_an_observation_twice_is_folding_it_once(history, observation):
 def test_an_observation_of_github_older_than_the_record_changes_nothing(age, evidence, data):
     kinds = ("unlisted", "missed") if is_absent(evidence) else ("seen", "unlisted", "missed")
     kind, _, fold = data.draw(folds(st.just(NOW - age)).filter(lambda each: each[0] in kinds))
-    assert fold(evidence) is evidence, kind
+    # An answer that shows it busy proves at any time that it has had a job.
+    assert fold(evidence._replace(was_busy=True)) == evidence._replace(was_busy=True), kind
 
 
 @given(st.floats(MICROSECOND, OVERTAKING_SECONDS), st.sampled_from([suspect(), lost()]), st.data())
@@ -195,6 +198,22 @@ def test_a_late_list_between_two_404s_leaves_the_second_one_alone(folds_in_order
         evidence = kinds[kind](evidence, NOW + after)
     found = "invalidated" if evidence.confirmed_at else "suspect" if is_absent(evidence) else "healthy"
     assert (found, None if evidence.missing_at is None else evidence.missing_at - NOW) == state
+
+
+@given(HISTORIES, st.integers(0, 12), st.integers(NOW - 600, NOW + 1500))
+def test_an_idle_answer_ends_no_job_of_an_ephemeral_runner(history, place, busy_at):
+    """It takes one job: whenever GitHub showed it busy, before or after its absence, it is at work or has left."""
+    history = [each for each in history if each[0] in ("seen", "unlisted", "missed", "confirmed")]
+    shown = registration(online=True, busy=True, ephemeral=True)
+    history.insert(place, ("seen", busy_at, lambda each: registration_seen(each, shown, busy_at, listed=True)))
+    evidence = first_observation(1, "linux-1", NOW - 600)
+    for _, _, fold in history:
+        evidence = fold(evidence)._replace(ephemeral=True)
+        if evidence.was_busy:
+            for remains in (None, Remains(RemainsKind.RUNNING, NOW, NOW)):
+                verdict = judge(evidence._replace(remains=remains), survey(), NOW + 1500, LIMITS)
+                assert verdict.state is not State.INVALIDATED
+                assert not is_offline_too_long(evidence, 1.0, survey(swept_at=NOW + 10**5), NOW + 10**5)
 
 
 def test_a_report_of_a_removal_that_is_recorded_after_a_later_list_does_not_undo_that_list():
