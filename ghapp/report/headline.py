@@ -36,7 +36,7 @@ from ghapp.remediation.status import (
 )
 from ghapp.report.check_run import time_of
 from ghapp.report.fleet import FleetView, PoolView, RunnerView
-from ghapp.runners.next_attempt import BLINDNESS, NEEDS_AN_OWNER, UNKNOWN_BLINDNESS
+from ghapp.runners.next_attempt import NEEDS_AN_OWNER, blindness_of
 from ghapp.runners.verdict import State
 from ghapp.untrusted_text import shell_command
 from ghapp.versions.advice import version_text
@@ -240,7 +240,7 @@ def _blind(fleet: FleetView, now: float) -> Iterator[Headline]:
     if not is_failing and not fleet.is_stale(now):
         return
     reason = survey.failure or attempt.prevented_by
-    known = BLINDNESS.get(reason, UNKNOWN_BLINDNESS)
+    known = blindness_of(reason, fleet.org)
     code = f" ({reason})" if reason else ""
     keeps = "runners are known as of the last complete list, and none is taken for lost meanwhile"
     if fleet.is_stale(now):

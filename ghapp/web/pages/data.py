@@ -335,7 +335,7 @@ class PageData:
 
     async def allowance(self, org_state: OrgState) -> Allowance:
         """Returns the organization's hourly limit."""
-        return await self._budget.left(org_state.installation.id, self._clock())
+        return await self._budget.left(org_state.installation.caller, self._clock())
 
     async def roles(self) -> RolesState:
         """Returns the state of the processes and the inbox."""
