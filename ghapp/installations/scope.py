@@ -6,7 +6,9 @@ A scope is addressed as `acme`, `acme/api` or `enterprises/acme-corp`.
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from enum import StrEnum
+from fnmatch import fnmatchcase
 from typing import NamedTuple
 from urllib.parse import quote
 
@@ -100,6 +102,43 @@ class Scope(NamedTuple):
         return f"/{_API[self.kind]}/{self.name}"
 
 
+def owner_of(address: str) -> str:
+    """Returns the login of the owner of an organization's or a repository's scope; of an enterprise's `enterprises`."""
+    return address.partition("/")[0]
+
+
+def kind_of(address: str) -> ScopeKind:
+    """Returns what a well-formed address names; faster than `Scope.parse`."""
+    owner, slash, _ = address.partition("/")
+    if not slash:
+        return ScopeKind.ORGANIZATION
+    return ScopeKind.ENTERPRISE if owner.lower() == ENTERPRISES else ScopeKind.REPOSITORY
+
+
+@dataclass(frozen=True, slots=True)
+class ScopeRule:
+    """One of `[[scopes]]`, in lower case: a repository, repositories by a pattern, or an enterprise.
+
+    Attributes:
+        repository: `owner/name`.
+        repositories: `owner/pattern`, where `*` stands for any characters of the name.
+        enterprise: its slug.
+    """
+
+    repository: str | None = None
+    repositories: str | None = None
+    enterprise: str | None = None
+
+    @property
+    def owner(self) -> str:
+        """The login of the repositories' owner; empty for an enterprise."""
+        return owner_of(self.repository or self.repositories or "")
+
+    def takes(self, name: str) -> bool:
+        """True if the pattern of the repositories' names takes this name, without its owner, in any case."""
+        return fnmatchcase(name.lower(), (self.repositories or "").partition("/")[2])
+
+
 _API = {ScopeKind.ORGANIZATION: "orgs", ScopeKind.REPOSITORY: "repos", ScopeKind.ENTERPRISE: ENTERPRISES}
 
 
@@ -112,6 +151,7 @@ class ListedRepository(NamedTuple):
         pushed_at: when it was last pushed to (epoch seconds); 0 if that is not known.
         archived: True if it is archived or disabled: no workflow of it runs.
         is_of_organization: False for a repository of a personal account.
+        id: GitHub's, which stays when it is renamed or transferred.
     """
 
     name: str
@@ -119,3 +159,4 @@ class ListedRepository(NamedTuple):
     pushed_at: float = 0.0
     archived: bool = False
     is_of_organization: bool = True
+    id: int = 0

@@ -33,8 +33,10 @@ from ghapp.runners.verdict import Reason
 from ghapp.store.presses import JOINED, SWEEP_TOPIC, Press
 from ghapp.store.views import load_remaining_losses
 from jobs.context import JobContext, configured, open_context
-from jobs.installations.discover import warn_of_name
+from jobs.installations.discover import discover_soon
+from jobs.installations.enrol import warn_of_name
 from jobs.installations.forget import forget_unswept
+from jobs.installations.present_state import present_state
 from jobs.remediation.plan_remediation import plan_after_sweep
 from jobs.runners.confirm import ask_to_confirm
 from jobs.runners.record_list import SweepResult, keep_judgement, record_list
@@ -194,7 +196,7 @@ async def _defer(
         installation.org,
         *(0, 0, 0, 0, (now - began) * 1000),
         flaw=Reason.RATE_LIMITED,
-        left=left(await context.budget.left(installation.id, now), limits),
+        left=left(await context.budget.left(installation.caller, now), limits),
         next_in=error.after_seconds,
         deferred=True,
     )
@@ -235,9 +237,15 @@ async def _reason(context: JobContext, installation: Installation, error: Except
     if not isinstance(error, NotFoundError):
         return FAILURES.get(type(error), Reason.GITHUB_UNAVAILABLE)
     try:
-        now = await context.github.installation(installation.id)
+        now = await present_state(context, installation)
     except GitHubError as why:
         return FAILURES.get(type(why), Reason.GITHUB_UNAVAILABLE)
+    if installation.parent:
+        await discover_soon(context)
+        is_renamed = now.called != installation.called or now.account_id != installation.account_id
+        if is_renamed:
+            return Reason.ORGANIZATION_RENAMED
+        return Reason.INSTALLATION_SUSPENDED if now.suspended else Reason.PERMISSION_MISSING
     now = await context.installations.put(now)  # the next sweep uses its new name
     if now.called != installation.called:
         warn_of_name(context, now)
@@ -250,7 +258,7 @@ async def _finish(
 ) -> SweepResult:
     """Counts the cost of the sweep, and schedules the next one."""
     org, policy = installation.org, context.settings.of(installation.org)
-    allowance = await context.budget.left(installation.id, context.clock())
+    allowance = await context.budget.left(installation.caller, context.clock())
     interval = max(policy.sweep.interval_seconds, least_interval(-(-swept.runners // PER_PAGE)))
     wait = next_sweep_in(interval, swept.changed, swept.changed_pages, allowance, policy.budget)
     await context.schedule.due_at(installation.id, next_sweep_at(began, due_at, wait))

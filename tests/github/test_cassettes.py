@@ -537,7 +537,11 @@ async def test_the_latest_repositories_of_an_organization_and_how_many_it_has(pe
     found = await latest_repositories(person, FoundAccount("octo-org", AccountKind.ORGANIZATION))
     pushed_at = datetime(2011, 1, 26, 19, 6, 43, tzinfo=UTC).timestamp()
     assert found == (
-        [ListedRepository("octocat/Hello-World", False, pushed_at, archived=False, is_of_organization=False)],
+        [
+            ListedRepository(
+                "octocat/Hello-World", False, pushed_at, archived=False, is_of_organization=False, id=1296269
+            )
+        ],
         1201,
     )
 
