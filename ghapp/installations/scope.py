@@ -27,14 +27,6 @@ class ScopeKind(StrEnum):
     ENTERPRISE = "enterprise"
 
 
-def kind_of(address: str) -> ScopeKind:
-    """Returns what an address names. An organization's may have a dot: a name here that cannot be a login."""
-    owner, slash, _ = address.partition("/")
-    if not slash:
-        return ScopeKind.ORGANIZATION
-    return ScopeKind.ENTERPRISE if owner.lower() == ENTERPRISES else ScopeKind.REPOSITORY
-
-
 def absence(address: str) -> str:
     """Returns why a scope is not known, for people: what follows `acme: `."""
     match kind_of(address):
