@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from ghapp.deaths.cluster_summary import ClusterSummary
 from ghapp.gate.shard_status import has_shards
-from ghapp.installations.scope import ScopeKind, kind_of
+from ghapp.installations.scope import ScopeKind
 from ghapp.report.documents import Timestamp, timestamp
 from ghapp.report.links import PageLinks
 from ghapp.report.overview import (
@@ -159,8 +159,8 @@ class OverviewEndpoints:
 
         Repositories and enterprises have no deliveries of their own.
         """
-        known = [each.org for each in await self._stores.installations.all()]
-        orgs = [each for each in known if kind_of(each) is ScopeKind.ORGANIZATION]
+        known = await self._stores.installations.all()
+        orgs = [each.org for each in known if each.kind is ScopeKind.ORGANIZATION]
         await self._authenticator.require_admin_of_all(request, orgs, self._clock())
         letters = await self._stores.inbox.dead()
         found = [DeadDeliveryDocument(each.id, each.guid, each.event, each.why, timestamp(each.at)) for each in letters]

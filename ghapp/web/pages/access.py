@@ -27,7 +27,7 @@ from ghapp.decoding import LeftOutRows
 from ghapp.errors import GitHubError, UnauthorizedError
 from ghapp.github.user_authorization import MOST_LISTED, UserAuthorization
 from ghapp.installations.installation import Installation
-from ghapp.installations.scope import ScopeKind, kind_of
+from ghapp.installations.scope import ScopeKind
 from ghapp.log import logger
 from ghapp.settings import Settings
 from ghapp.store import keys
@@ -189,7 +189,7 @@ class PageAccess:
         session = visitor.session
         if session is None:
             return ALL_RIGHTS
-        is_home = kind_of(installation.org) is ScopeKind.ORGANIZATION
+        is_home = installation.kind is ScopeKind.ORGANIZATION
         home = installation if is_home else home_of(installation, await self._stores.installations.all())
         if home is None or home.id not in session.installations:
             return None
@@ -288,14 +288,9 @@ def home_of(installation: Installation, installations: Iterable[Installation]) -
 
     A repository's is that of its owner. An enterprise has none.
     """
-    match kind_of(installation.org):
-        case ScopeKind.ORGANIZATION:
-            return installation
-        case ScopeKind.REPOSITORY:
-            owner = installation.org.partition("/")[0]
-            return next((each for each in installations if each.answers_to(owner)), None)
-        case ScopeKind.ENTERPRISE:
-            return None
+    if installation.kind is ScopeKind.ORGANIZATION:
+        return installation
+    return next((each for each in installations if each.id == installation.parent), None)
 
 
 def rights_in(installation: Installation, home: Installation, access: OrgAccess) -> OrgRights | None:
@@ -304,7 +299,7 @@ def rights_in(installation: Installation, home: Installation, access: OrgAccess)
     is_cut = len(access.repositories) >= MOST_LISTED
     if home.id == installation.id:
         return OrgRights(access.manages, repositories, is_cut, home)
-    if (name := home.at_github(installation.org).lower()) not in repositories:
+    if (name := installation.called.lower()) not in repositories:
         return None
     return OrgRights(name in {each.lower() for each in access.administered}, repositories, is_cut, home)
 

@@ -13,7 +13,7 @@ from starlette.routing import Route
 from ghapp.errors import GitHubError, StoreUnavailableError
 from ghapp.incidents.pages import last_incident
 from ghapp.installations.installation import Installation
-from ghapp.installations.scope import ScopeKind, kind_of, runners_settings
+from ghapp.installations.scope import ScopeKind, runners_settings
 from ghapp.installations.scope_paths import path_segment
 from ghapp.report.documents import timestamp
 from ghapp.runners.pages import read_query, runner_page, runners_page
@@ -200,7 +200,7 @@ class PageHost:
     async def manages_all(self, visitor: Visitor) -> bool:
         """True if the visitor manages every organization of this ghapp: deliveries may be of any of them."""
         known = await self.data.installations()
-        installations = [each for each in known if kind_of(each.org) is ScopeKind.ORGANIZATION]
+        installations = [each for each in known if each.kind is ScopeKind.ORGANIZATION]
         if visitor.has_key:
             return True
         if not installations or len(installations) > MOST_MANAGED:
@@ -244,7 +244,7 @@ class FleetPages:
             if (org_state := await host.data.org(each.org)) is not None:
                 page = await host.data.overview(org_state)
                 home = home_of(each, seen)
-                row = {"org": each.org, "kind": kind_of(each.org), "is_below": home is not None and home is not each}
+                row = {"org": each.org, "kind": each.kind, "is_below": home is not None and home is not each}
                 rows.append({**row, "href": f"orgs/{path_segment(each.org)}", "page": page})
         shell = host.shell(request, visitor, current="Organizations", live=True)
         return host.render(request, "organizations.html", shell=shell, rows=rows, more=len(seen) - len(rows))

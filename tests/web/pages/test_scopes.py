@@ -51,7 +51,8 @@ async def scopes(redis, fleet):
     for address, installation in SCOPES.items():
         if installation is None:
             continue
-        await Installations(redis).put(Installation(installation, address, installation))
+        parent = fleet["acme"] if address.startswith("acme/") else 0
+        await Installations(redis).put(Installation(installation, address, installation, parent=parent))
         known = [healthy(1, "a"), invalidated(3, f"lost-of-{address.replace('/', '-')}")]
         await Runners(redis).revise(installation, {each.id: lambda _, each=each: each for each in known})
         await Runners(redis).save_survey(installation, Survey(NOW - 3.2, 2))
