@@ -28,7 +28,7 @@ from ghapp.runners.verdict import State
 from ghapp.settings import PoolSettings, Settings
 from ghapp.store.stores import Stores
 from ghapp.workflow_jobs.demand import UnservedJob, demand
-from ghapp.workflow_jobs.job_queue import JobQueue
+from ghapp.workflow_jobs.job_queue import NOTHING_SHARED, JobQueue, SharedRunners
 from ghapp.workflow_jobs.reason import QueueReason
 
 MOST_DEATHS = 500
@@ -122,14 +122,31 @@ async def load_job_queue(stores: Stores, installation: Installation, settings: S
     Raises:
         StoreUnavailableError: Redis does not answer.
     """
-    view, runners, jobs, ended, groups = await asyncio.gather(
+    view, runners, jobs, ended, groups, shared = await asyncio.gather(
         load_org_view(stores, installation, settings),
         stores.runners.all(installation.id),
         stores.demand.all(installation.id),
         stores.demand.over(installation.id),
         stores.runner_groups.of(installation.id),
+        load_shared_runners(stores, installation, settings, now),
     )
-    return view.job_queue(runners.values(), jobs, now, ended=ended, groups=groups)
+    return view.job_queue(runners.values(), jobs, now, ended=ended, groups=groups, shared=shared)
+
+
+async def load_shared_runners(
+    stores: Stores, installation: Installation, settings: Settings, now: float
+) -> SharedRunners:
+    """Returns the runners of other scopes that may take a scope's jobs: of a repository's, those of its organization.
+
+    Raises:
+        StoreUnavailableError: Redis does not answer.
+    """
+    parent = await stores.installations.one(installation.parent) if installation.parent else None
+    if parent is None:
+        return NOTHING_SHARED
+    view = await load_org_view(stores, parent, settings)  # first, so that the runners are not older than it
+    runners, groups = await asyncio.gather(stores.runners.all(parent.id), stores.runner_groups.of(parent.id))
+    return SharedRunners(view.available_runners([*runners.values()], now), groups, view.is_fresh(now))
 
 
 class Unseen(NamedTuple):
@@ -261,12 +278,13 @@ async def load_fleet(stores: Stores, installation: Installation, settings: Setti
         StoreUnavailableError: Redis does not answer.
     """
     view = await load_org_view(stores, installation, settings)  # first, so that the runners are not older than it
-    known, jobs, groups, facts = await asyncio.gather(
+    known, jobs, groups, facts, shared = await asyncio.gather(
         stores.runners.all(installation.id),
         stores.demand.all(installation.id),
         stores.runner_groups.of(installation.id),
         load_fleet_facts(stores, installation, settings, now),
+        load_shared_runners(stores, installation, settings, now),
     )
     runners = [*known.values()]
-    queue = view.job_queue(runners, jobs, now, groups=groups)
+    queue = view.job_queue(runners, jobs, now, groups=groups, shared=shared)
     return fleet_view(installation, settings, view, runners, queue, facts, now)

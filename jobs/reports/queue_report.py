@@ -15,6 +15,7 @@ from ghapp.github.checks import Checks
 from ghapp.github.runner_groups import read_runner_groups
 from ghapp.installations.installation import Installation
 from ghapp.installations.pacing import Purpose
+from ghapp.installations.scope import ScopeKind
 from ghapp.log import logger
 from ghapp.queue.jobs import JobName
 from ghapp.store.views import load_job_queue
@@ -102,6 +103,8 @@ async def _with_runner_groups(context: JobContext, installation: Installation, q
     known, now = queue.inputs.groups, queue.now
     waiting = [job for job in queue.queued if now - job.queued_at >= NOT_ASSIGNED_SECONDS]
     used = {each.group_id for job in waiting for each in queue.placement(job).able if each.group_id is not None}
+    if installation.kind is not ScopeKind.ORGANIZATION:
+        return queue  # it has no groups, and its organization's are read for its own jobs
     if not used or (known is not None and 0 <= now - known.read_at < GROUPS_SECONDS):
         return queue
     try:
