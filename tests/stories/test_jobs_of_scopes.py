@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+import pytest
+
 from ghapp.runners.verdict import State
 from ghapp.sandbox.config import FIRST_ELSEWHERE_ID, PoolConfig
 from ghapp.store.views import load_job_queue
@@ -218,3 +220,36 @@ async def test_while_the_organization_s_list_is_old_no_reason_is_given_of_the_re
         await deliver(app, "queued")
         await live_in(app, api, intervals=5)
         assert (await why(app, api))[0] is None
+
+
+@pytest.mark.parametrize(
+    ("group", "reason"),
+    [
+        (None, QueueReason.NO_RUNNER_WITH_LABELS),
+        (RunnerGroup(2, "corp", inherited=True), QueueReason.ALL_BUSY),
+        (
+            RunnerGroup(2, "corp", "selected", repositories=("acme/web",), inherited=True),
+            QueueReason.GROUP_EXCLUDES_REPOSITORY,
+        ),
+    ],
+    ids=["shares nothing", "shares its runners", "with another repository"],
+)
+async def test_a_job_of_the_organization_is_explained_by_the_enterprise_s_runners_if_a_group_shares_them(
+    scoped, group, reason
+):
+    variables = {"GHAPP_ENTERPRISE_TOKEN": "ghp_mona"}
+    async with scoped(OF_CORP, variables=variables, first_elsewhere_id=FIRST_ELSEWHERE_ID) as app:
+        app.listen()
+        org = await app.context.installations.one(app.installation)
+        corp = await app.context.installations.of(CORP)
+        app.sandbox.control.busy(CORP, count=4)
+        await live_in(app, corp, org)
+        known = () if group is None else (group,)
+        await app.context.runner_groups.keep(org.id, RunnerGroups(app.clock(), known))
+        await deliver(app, "queued", labels=("self-hosted", "shared"))
+        await live_in(app, corp, org, intervals=2)
+        assert (await why(app, org))[0] is reason
+        assert await demanded(app, corp) == {}
+        app.sandbox.control.in_world(app.sandbox.world.authorizations._personal.clear)
+        await live_in(app, corp, org, intervals=5)
+        assert (await why(app, org))[0] is QueueReason.NO_RUNNER_WITH_LABELS, "a list that is old explains nothing"
