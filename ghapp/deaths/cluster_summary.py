@@ -12,7 +12,7 @@ from typing import NamedTuple
 from ghapp.deaths.cause import Cause
 from ghapp.deaths.death import WEEK_SECONDS, Death
 from ghapp.deaths.patterns import DeathSummary, death_summary
-from ghapp.pods.phantom_kinds import FoundSince, Phantom, key, lasting
+from ghapp.pods.phantom_kinds import FoundSince, Phantom, key, lasting, subject_of
 from ghapp.pods.pod import is_fresh
 from ghapp.pods.reconcile import NamespaceRule
 
@@ -121,6 +121,12 @@ def _hidden(before: ClusterSummary | None, since: FoundSince, now: float) -> dic
     reported = {key(each): (phantom_since(before, each), before.at) for each in before.phantoms}
     known = {**before.hidden, **reported}
     return {name: row for name, row in known.items() if name not in since and now - row[1] <= BRIDGED_SECONDS}
+
+
+def possible_phantoms(summary: ClusterSummary) -> frozenset[str]:
+    """Returns the names of what the last check found to be a phantom, and what was not found so for long enough yet."""
+    reported = {key(each) for each in summary.phantoms}
+    return frozenset(subject_of(each) for each in summary.since.keys() - reported)
 
 
 def phantom_since(summary: ClusterSummary, phantom: Phantom) -> float:

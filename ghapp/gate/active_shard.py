@@ -138,7 +138,7 @@ def deploys_state(deploys: Sequence[Deploy]) -> SourceStatement:
     active = next((each.shard for each in reversed(deploys) if each.role is Role.ACTIVE), None)
     inactive = frozenset(each.shard for each in deploys if each.role is Role.INACTIVE)
     if active is None and not inactive:
-        return SourceStatement(DEPLOY, None, f"{DEPLOY} has no answer: no deploy was reported")
+        return SourceStatement(DEPLOY, None, "no deploy was reported that would name it")
     parts = [] if active is None else [f"{active} is active"]
     parts += [f"{shard} is inactive" for shard in sorted(inactive)]
     return SourceStatement(DEPLOY, active, f"{DEPLOY} says that {' and '.join(parts)}", inactive)

@@ -21,7 +21,8 @@ from ghapp.cli.options import ORG_ARGUMENT, WEB, CommandOutput, OutputCommand, j
 from ghapp.errors import ServerUnavailableError, StoreUnavailableError
 from ghapp.exit_codes import FAILED, INTERRUPTED
 from ghapp.gate.gate_checks import Stability, stability_after
-from ghapp.gate.judgement import LONGEST_CHANGE, Gate, GateRequest, held_for
+from ghapp.gate.judgement import LONGEST_CHANGE, STOP, Gate, GateRequest, held_for
+from ghapp.gate.next_steps import wait_command
 from ghapp.gate.shard_status import is_shard
 from ghapp.gate.terraform_log import LARGEST_BYTES, TerraformRun, read_terraform_log
 from ghapp.gate.texts import mark_of
@@ -174,7 +175,7 @@ def gate(
     if output.is_json:
         output.print(gate_document(result))
     else:
-        click.echo("\n".join(map(visible, lines(result))))
+        click.echo("\n".join(map(visible, lines(result, timeout, wait_command(org, pool, shard)))))
     if not result.passed:
         sys.exit(FAILED)
 
@@ -212,15 +213,23 @@ def _report_nothing(_gate: Gate | None, _waited: float) -> None:
     return
 
 
-def lines(gate: Gate) -> list[str]:
-    """Returns the gate's result as lines of text; the impact on users comes first."""
-    passed = "passes" if gate.passed else "does not pass"
+def lines(gate: Gate, timeout: float | None = None, wait: str = "") -> list[str]:
+    """Returns the gate's result as lines of text; the impact on users comes first.
+
+    Args:
+        gate: the result.
+        timeout: the seconds that it had to pass; None or 0: it was judged once.
+        wait: the command that waits until it passes; shown if it was judged once.
+    """
+    passed = "passes" if gate.passed else f"does not pass{f' within {timeout:g} s' if timeout else ''}"
     output = [f"{gate.pool}/{gate.shard} ({gate.role}) {passed}"]
     output += [f"  {mark_of(check):2} {check.name:12} {check.text}" for check in gate.checks]
     if gate.next:
         output.append("next, cheapest and safest first:")
     for number, step in enumerate(gate.next, 1):
         output += [f"  {number}. {step.step}", f"     {step.why}"]
+    if wait and not gate.passed and not timeout and gate.next and gate.next[0].step != STOP:
+        output.append(f"to wait until it passes: {wait}")
     return output
 
 

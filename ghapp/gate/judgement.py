@@ -24,12 +24,13 @@ from ghapp.gate.active_shard import (
 )
 from ghapp.gate.agents import agent_facts
 from ghapp.gate.deploy_results import failures_now, provision_of
-from ghapp.gate.next_steps import GateFailure, NextStep, UserImpact, cleanup_steps
+from ghapp.gate.next_steps import GateFailure, NextStep, UserImpact, cleanup_steps, report_command
 from ghapp.gate.shard_checks import Check
 from ghapp.gate.shard_status import ShardInputs, ShardStatus, shard_statuses, waiting
 from ghapp.gate.terraform_log import TerraformRun
 from ghapp.runners.evidence import Survey
 from ghapp.runners.next_attempt import BLINDNESS, NEEDS_AN_OWNER
+from ghapp.untrusted_text import shell_command
 
 TWO_MINUTES = 120
 MOST_AGENTS = 3
@@ -70,12 +71,6 @@ def _for(seconds: float) -> str:
 
 
 STOP = "stop"
-METRICS = (
-    "Check for each shard: the jobs it took (check one-shard) and runs (check running-jobs), "
-    "`ghapp_runners` by state, the queue in `GET /v1/orgs/ORG/demand`, and the answer of active_command or active_url"
-)
-"""Where to see which shard works for users when the sources disagree."""
-
 SETTLED = "settled"
 NOT_SHOWN = "an error, which the log of the provisioning shows"
 """Stands for an error where the reader may not see logs."""
@@ -161,13 +156,13 @@ def judge_gate(question: GateRequest, known: ShardInputs, sources: ActiveShardSo
     deciding = [github, shard_checks.role(ruling), *_of_the_shard(question, mine, known, shards, github, sources)]
     failed = {check.name for check in deciding if not check.passed}
     if ruling.role is Role.UNKNOWN:
-        steps = [_stop(ruling)]
+        steps = [_stop(ruling, known)]
     elif not github.passed:
         steps = [_wait(github, known.survey)]
     elif shard_checks.SINCE_DEPLOY in failed:
         steps = [_wait_for_list(shard)]
     elif not failed:
-        steps = cleanup_steps(shard, ruling, shards, taken, sources.deploys)
+        steps = cleanup_steps(shard, ruling, shards, taken, sources.deploys, _report_switch(ruling, known))
     else:
         steps = next_steps.next_steps(
             GateFailure(
@@ -180,6 +175,8 @@ def judge_gate(question: GateRequest, known: ShardInputs, sources: ActiveShardSo
                 None if question.provision is None and _has_passed(deploy) else provision,
                 taken.get(shard, 0),
                 pool=known.rule.name,
+                org=known.org,
+                server=known.server,
                 version=question.version,
                 failures=_failures(question, deploy, known, now),
                 changed=question.changed,
@@ -251,7 +248,7 @@ def _of_the_shard(
 ) -> list[Check]:
     if not github.passed:
         return [Check("online", passed=False, text="unknown while no complete list of runners can be read")]
-    checks = [shard_checks.online(question.min_online, mine, shards)]
+    checks = [shard_checks.online(question.min_online, mine, shards, known.limits)]
     deploy = active_shard.last_deploy(sources.deploys, mine.shard)
     if deploy is not None and deploy.first_reported_at:
         checks.insert(0, shard_checks.since_deploy(known.survey, deploy))
@@ -264,17 +261,32 @@ def _of_the_shard(
     return checks
 
 
-def _stop(ruling: ShardRole) -> NextStep:
+def _stop(ruling: ShardRole, known: ShardInputs) -> NextStep:
     if ruling.disagree:
         why = "Change nothing until they agree: the shard that is changed now may be the one that works for users. "
-        return NextStep(STOP, f"the sources disagree on the active shard: {ruling.text}. {why}{METRICS}")
-    why = "Change nothing until it is known; set active_command or active_url, or report the deploy (PUT …/shards)"
+        return NextStep(STOP, f"the sources disagree on the active shard: {ruling.text}. {why}{_metrics(known)}")
+    report = report_command(known.server, known.org, known.rule.name, "", Role.ACTIVE)
+    why = "Change nothing until it is known; set active_command or active_url, or set SHARD to the one that works for "
+    why += f"users, and report that: {report}"
     return NextStep(STOP, f"the active shard is unknown: {ruling.text}. {why}")
 
 
+def _metrics(known: ShardInputs) -> str:
+    """Returns where to see which shard works for users when the sources disagree."""
+    jobs = shell_command("ghapp", "jobs", "--org", known.org, "--pool", known.rule.name)
+    return (
+        "Check for each shard: the jobs it took (check one-shard) and runs (check running-jobs), `ghapp_runners` by "
+        f"state, the queue (`{jobs}`, or /demand of the API), and the answer of active_command or active_url"
+    )
+
+
 def _wait_for_list(shard: str) -> NextStep:
-    why = "the last list is older than that and must not be used to judge or change the shard. Use --timeout"
+    why = "the last list is older than that and must not be used to judge or change the shard"
     return NextStep("wait for the next list of runners, then run the gate again", f"{shard} was deployed since: {why}")
+
+
+def _report_switch(ruling: ShardRole, known: ShardInputs) -> str:
+    return report_command(known.server, known.org, known.rule.name, ruling.active or "", Role.ACTIVE)
 
 
 def _wait(github: Check, survey: Survey) -> NextStep:

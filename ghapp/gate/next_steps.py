@@ -10,11 +10,13 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import NamedTuple
+from urllib.parse import quote
 
 from ghapp.gate.active_shard import MOST_CANARIES, Deploy, Role, ShardRole, counted
 from ghapp.gate.agents import ON_A_MACHINE
 from ghapp.gate.shard_status import RunningJob, ShardStatus, causes
 from ghapp.gate.terraform_log import TerraformRun
+from ghapp.untrusted_text import shell_command
 from ghapp.versions.lifetime import parse_version
 
 MOST_NAMED = 5
@@ -63,6 +65,8 @@ class GateFailure:
         deployed_at: time of its last reported deploy; None if none was reported.
         taken: number of jobs it took lately, including canaries.
         version: required version of the runner agent; None: any.
+        org: its name.
+        server: address of the API, for commands to copy; empty if it is not known.
         failures: number of failures in a row, including this one.
         changed: what was changed since the failure, in the asker's words; empty if nothing was.
         agents: what is known of the agents of its first unhealthy runners.
@@ -77,6 +81,8 @@ class GateFailure:
     provision: TerraformRun | None = None
     taken: int = 0
     pool: str = ""
+    org: str = ""
+    server: str = ""
     version: str | None = None
     failures: int = 1
     changed: str = ""
@@ -161,11 +167,9 @@ def _alarm(failure: GateFailure) -> list[NextStep]:
 def _looks(failure: GateFailure) -> list[NextStep]:
     """Returns steps that change nothing: wait, check, ask."""
     mine, shard, found = failure.mine, failure.shard, []
-    if mine.starting:
-        some = counted(mine.starting, "runner")
-        found.append(
-            NextStep(f"wait for {some} of {shard}", "they are starting, or went offline moments ago. Use --timeout")
-        )
+    if mine.coming:
+        some = counted(mine.coming, "runner")
+        found.append(NextStep(f"wait for {some} of {shard}", "they are starting, or went offline moments ago"))
     if failure.taken and failure.ruling.role is not Role.ACTIVE:
         jobs = counted(failure.taken, "job")
         why = f"it is not active, but GitHub assigned it {jobs} lately. A shard that takes jobs is not "
@@ -215,8 +219,34 @@ def _by_hand(failure: GateFailure) -> str:
 
 
 def _report_deploy(failure: GateFailure, why: str) -> NextStep:
-    reason = f"no deploy of it was reported, and {why}: PUT …/shards/{failure.shard}"
-    return NextStep(f"report when {failure.shard} was deployed", reason)
+    role = Role.INACTIVE if failure.ruling.role is Role.INACTIVE else Role.ACTIVE
+    command = report_command(failure.server, failure.org, failure.pool, failure.shard, role)
+    reason = f"none was reported, and {why}. Where it was deployed just now: {command}"
+    return NextStep(f"report the deploy of {failure.shard}", reason)
+
+
+WAIT_SECONDS = 600
+"""How long the command waits that is shown for a gate that does not pass."""
+
+
+def wait_command(org: str, pool: str, shard: str) -> str:
+    """Returns the command that waits until the gate passes."""
+    return shell_command("ghapp", "gate", org, pool, shard, "--timeout", str(WAIT_SECONDS))
+
+
+def report_command(server: str, org: str, pool: str, shard: str, role: Role) -> str:
+    """Returns the command that reports a deploy, with the token that it needs; a pipeline does it by itself.
+
+    Without a shard it has the variable SHARD of the shell in its place, so that it fails unless that is set.
+    """
+    path = "/".join(("v1/orgs", quote(org, safe=""), "pools", quote(pool, safe=""), "shards"))
+    address = f'"{server.rstrip("/") or "$GHAPP_URL"}/{path}/{quote(shard, safe="") or "$SHARD"}"'
+    body = f"""-d '{{"role": "{role}"}}'"""
+    token = shell_command("ghapp", "token", "create", "--org", org, "--scope", "claim")
+    return (
+        f'`curl --fail-with-body -X PUT -H "Authorization: Bearer $GHAPP_TOKEN" {body} {address}`, '
+        f"with the token of `GHAPP_TOKEN=$({token})`"
+    )
 
 
 def _provision(failure: GateFailure) -> NextStep | None:
@@ -340,6 +370,7 @@ def cleanup_steps(
     shards: Mapping[str, ShardStatus],
     taken: Mapping[str, int],
     deploys: Sequence[Deploy] = (),
+    report_switch: str = "",
 ) -> list[NextStep]:
     """Returns the steps: no change to the active shard before a switch, and no stop of a standby before a switch.
 
@@ -353,6 +384,7 @@ def cleanup_steps(
         shards: all known shards.
         taken: number of jobs each shard took lately.
         deploys: the last reported deploy of each shard, in the order of reporting.
+        report_switch: the command that reports that the active shard is active.
     """
     others = [] if ruling.active is None else sorted(shards.keys() - {shard, ruling.active})
     left = [shards[name] for name in others if shards[name].is_there]
@@ -361,7 +393,8 @@ def cleanup_steps(
         left = [each for each in left if each not in standby]
     else:
         standby = []
-    todo = [_ask_about(each, ruling) for each in standby]
+    reported = {each.shard for each in deploys}
+    todo = [_ask_about(each, ruling, report_switch, is_reported=each.shard in reported) for each in standby]
     todo += [
         NextStep(
             f"drain {each.shard}, then stop it",
@@ -390,10 +423,11 @@ def _is_left_over(status: ShardStatus, ruling: ShardRole, taken: Mapping[str, in
     return status.shard in order and order.index(status.shard) < order.index(switch.shard)
 
 
-def _ask_about(status: ShardStatus, ruling: ShardRole) -> NextStep:
+def _ask_about(status: ShardStatus, ruling: ShardRole, report_switch: str, *, is_reported: bool) -> NextStep:
     name = status.shard
-    why = f"no switch from {name} to {ruling.active} was reported since {name} was deployed, so it may be the standby "
-    why += f"that takes over next: keep it. If {name} is left over from a switch, report the switch (PUT …/shards)"
+    since = f" since {name} was deployed" if is_reported else ""
+    why = f"no switch from {name} to {ruling.active} was reported{since}, so it may be the standby that takes over "
+    why += f"next: keep it. If {name} is left over from a switch, report the switch: {report_switch}"
     return NextStep(f"run the gate for {name}", why)
 
 

@@ -11,11 +11,11 @@ from starlette.routing import Route
 
 from ghapp.gate.active_shard import Role, last_deploy
 from ghapp.gate.judgement import STOP, Gate
-from ghapp.gate.next_steps import NextStep
+from ghapp.gate.next_steps import NextStep, wait_command
 from ghapp.gate.texts import mark_of
 from ghapp.web.gates import PoolGates
 from ghapp.web.pages.fleet_pages import PageHost, base_of
-from ghapp.web.pages.views.wording import Moment, moment
+from ghapp.web.pages.views.wording import Moment, TextPart, coded, moment
 
 CLASSES = {"ok": "good", "NO": "stopped", "!": "suspect"}
 """By mark: the class of its colour, which never stands alone."""
@@ -30,8 +30,18 @@ class GateCheckLine(NamedTuple):
     text: str
 
 
+class GateStepLine(NamedTuple):
+    """One next step and its reason, as text and code."""
+
+    step: tuple[TextPart, ...]
+    why: tuple[TextPart, ...]
+
+
 class GateShard(NamedTuple):
-    """One shard: its role, whether it passes, its checks, and the next steps, cheapest and safest first."""
+    """One shard: its role, whether it passes, its checks, and the next steps, cheapest and safest first.
+
+    `command` waits for the gate, as `ghapp gate` in a shell.
+    """
 
     name: str
     role: str
@@ -41,7 +51,8 @@ class GateShard(NamedTuple):
     deployed: Moment | None
     ref: str
     checks: tuple[GateCheckLine, ...]
-    next: tuple[NextStep, ...]
+    next: tuple[GateStepLine, ...]
+    command: str
 
 
 class GatePool(NamedTuple):
@@ -50,7 +61,7 @@ class GatePool(NamedTuple):
     name: str
     min_online: int
     active: str
-    stop: NextStep | None
+    stop: GateStepLine | None
     shards: tuple[GateShard, ...]
 
 
@@ -75,7 +86,7 @@ def _pool(found: PoolGates, now: float) -> GatePool:
         found.pool.name,
         found.pool.min_online,
         active,
-        stops[0] if stops else None,
+        _step(stops[0]) if stops else None,
         tuple(_shard(gate, found, now) for gate in found.gates),
     )
 
@@ -92,8 +103,13 @@ def _shard(gate: Gate, found: PoolGates, now: float) -> GateShard:
         None if deploy is None else moment(deploy.deployed_at, now),
         "" if deploy is None else deploy.ref,
         checks,
-        gate.next,
+        tuple(map(_step, gate.next)),
+        wait_command(found.org, gate.pool, gate.shard),
     )
+
+
+def _step(step: NextStep) -> GateStepLine:
+    return GateStepLine(coded(step.step), coded(step.why))
 
 
 def _severity(gate: Gate) -> str:
@@ -133,14 +149,14 @@ class GatePages:
 
     def routes(self) -> list[Route]:
         """Returns the route."""
-        return [Route("/orgs/{org}/gate", self._host.guarded(self._gate), methods=["GET"])]
+        return [Route("/orgs/{org:scope}/gate", self._host.guarded(self._gate), methods=["GET"])]
 
     async def _gate(self, request: Request) -> Response:
         host = self._host
         if isinstance(visit := await host.visit(request), Response):
             return visit
         installation = visit.org_state.installation
-        gates = await host.data.gates(visit.org_state, visit.reads)
+        gates = await host.data.gates(visit.org_state, visit.rights.reads)
         page = gate_page(gates, host.clock())
         shell = host.shell(request, visit.visitor, installation.org, "Gate", live=True)
         base = base_of(shell, installation)

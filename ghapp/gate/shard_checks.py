@@ -59,14 +59,23 @@ def role(ruling: ShardRole) -> Check:
     return Check(ROLE, ruling.role is not Role.UNKNOWN, f"{ruling.role.value}: {ruling.text}")
 
 
-def online(least: int, mine: ShardStatus, shards: Mapping[str, ShardStatus]) -> Check:
-    """Passes if enough runners of the shard can take a job; `shards` are all known shards."""
+def online(least: int, mine: ShardStatus, shards: Mapping[str, ShardStatus], limits: Limits) -> Check:
+    """Passes if enough runners of the shard can take a job; `shards` are all known shards.
+
+    All of the shard's runners count, also those from before its last deploy. Other pages count whole pools, and call a
+    runner that went offline moments ago healthy; so those are named here, too.
+    """
     count = len(mine.online)
-    text = f"{counted(count, 'runner')} of {mine.shard} online, {least} needed"
+    all_of_them = counted(count, "runner") if count == mine.known else f"{count} of {counted(mine.known, 'runner')}"
+    text = f"{all_of_them} of {mine.shard} online, {least} needed"
     if mine.unhealthy:
         text += f"; unhealthy: {next_steps.runner_list([each.name for each in mine.unhealthy])}"
     if mine.starting:
         text += f"; {mine.starting} starting"
+    if mine.briefly_offline:
+        text += f"; {mine.briefly_offline} offline for less than {limits.offline_seconds:g} s, and healthy until then"
+    if mine.engaged:
+        text += f"; {mine.engaged} online and at their only job"
     if not mine.is_there and mine.shard not in shards:
         text += f"; no runner of that shard is known, only of {', '.join(sorted(shards)) or 'no shard'}"
     return Check("online", count >= least, text)

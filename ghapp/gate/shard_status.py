@@ -169,6 +169,8 @@ class ShardInputs:
         ended: jobs of the org that ended within the last hour.
         pods: pods of the pool's runners that are not online, by name, from a fresh view.
         shows_logs: False if the reader may not see lines of logs.
+        org: its name.
+        server: address of the API, for commands to copy; empty if it is not known.
     """
 
     rule: ShardRule
@@ -182,6 +184,8 @@ class ShardInputs:
     ended: Sequence[Job] = ()
     pods: Mapping[str, Pod] = field(default_factory=dict)
     shows_logs: bool = True
+    org: str = ""
+    server: str = ""
 
     @property
     def without_repositories(self) -> ShardInputs:
@@ -201,7 +205,9 @@ class ShardStatus:
     Attributes:
         online: registered and online runners that can take another job; an ephemeral one at work cannot.
         unhealthy: offline, missing or lost runners without a job.
-        starting: number of runners that may come online, including those that went offline moments ago.
+        starting: number of runners that register, or have just registered, and are not online yet.
+        briefly_offline: number of runners that went offline moments ago; they are `healthy` until `offline_seconds`.
+        engaged: number of online ephemeral runners that have, or had, their only job.
         starts: job id → when it was taken. Each job counts once, even if one runner took several.
         completed: jobs that ended with success, on runners that were not lost since.
         newest_at: when its newest runner was first seen.
@@ -213,6 +219,8 @@ class ShardStatus:
     online: list[Evidence] = field(default_factory=list)
     unhealthy: list[Evidence] = field(default_factory=list)
     starting: int = 0
+    briefly_offline: int = 0
+    engaged: int = 0
     starts: dict[int, float] = field(default_factory=dict)
     completed: list[CompletedJob] = field(default_factory=list)
     newest_at: float = 0.0
@@ -225,9 +233,19 @@ class ShardStatus:
         return sum(each.name not in self.running for each in self.online)
 
     @property
+    def coming(self) -> int:
+        """Number of runners that may come online by themselves."""
+        return self.starting + self.briefly_offline
+
+    @property
+    def known(self) -> int:
+        """Number of its runners that are registered, or lost and not removed yet."""
+        return len(self.online) + self.engaged + self.coming + len(self.unhealthy)
+
+    @property
     def is_there(self) -> bool:
         """True if the shard has anything that costs, or may cost, money."""
-        return bool(self.online or self.unhealthy or self.starting or self.running)
+        return bool(self.online or self.unhealthy or self.coming or self.running)
 
     def taken(self, since: float, now: float) -> int:
         """Returns the number of jobs taken since then. GitHub's clock may be slightly ahead of ours."""
@@ -330,10 +348,14 @@ def _count(status: ShardStatus, evidence: Evidence, known: ShardInputs, now: flo
     elif evidence.is_busy and evidence.listed:
         status.running[evidence.name] = RunningJob(None, "", evidence.name)
     if state is State.HEALTHY and evidence.registered and evidence.online:
-        if not _has_its_only_job(evidence, is_at_work=evidence.name in status.running):
+        if _has_its_only_job(evidence, is_at_work=evidence.name in status.running):
+            status.engaged += 1
+        else:
             status.online.append(evidence)
-    elif state is State.STARTING or (state is State.HEALTHY and not evidence.online):
+    elif state is State.STARTING:
         status.starting += 1
+    elif state is State.HEALTHY and not evidence.online:
+        status.briefly_offline += 1
     elif state in UNHEALTHY and evidence.name not in status.running:
         status.unhealthy.append(evidence)
 

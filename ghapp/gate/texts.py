@@ -21,7 +21,7 @@ from ghapp.gate.judgement import SETTLED, Gate
 from ghapp.gate.shard_checks import SINCE_DEPLOY, Check
 from ghapp.report.check_run import LONGEST, Conclusion, Report
 from ghapp.report.documents import timestamp
-from ghapp.report.markdown import code, cut, heading, row
+from ghapp.report.markdown import code, cut, heading, prose, row
 from ghapp.untrusted_text import LONGEST_WORD, one_line
 
 NAME = "Runner gate"
@@ -122,12 +122,12 @@ def _summary(gate: Gate, gate_check: GateCheck, stage: GateCheckStage) -> Iterab
 
 
 def _text(gate: Gate) -> Iterable[str]:
-    rows = (row(_mark(each), each.name, code(_ageless(each), LONGEST_TEXT)) for each in gate.checks)
+    rows = (row(_mark(each), each.name, prose(_ageless(each), LONGEST_TEXT)) for each in gate.checks)
     yield cut(heading("", "Check", "Result"), rows, len(gate.checks), ROOM, "checks")
     if not gate.next:
         return
     steps = (
-        f"{number}. {code(step.step, LONGEST_TEXT)}<br>{code(step.why, LONGEST_TEXT)}"
+        f"{number}. **{prose(step.step, LONGEST_TEXT)}**<br>{prose(step.why, LONGEST_TEXT)}"
         for number, step in enumerate(gate.next, 1)
     )
     yield cut("### What to do next, cheapest and safest first\n", steps, len(gate.next), ROOM, "steps")

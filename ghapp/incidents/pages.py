@@ -9,6 +9,7 @@ from statistics import median
 from typing import NamedTuple
 
 from ghapp.incidents.incident import FuseStep, LossEnd, LossIncident, RunnerLoss
+from ghapp.incidents.interruptions import Interruption
 from ghapp.incidents.texts import ENDS, PROOFS
 from ghapp.remediation.fuse import FUSE_REASONS, WHOLE_INSTALLATION, FuseReason, Position
 from ghapp.report.documents import timestamp
@@ -199,7 +200,7 @@ MOST_ROWS = 200
 MOST_ENTRIES, MOST_FIRST = 200, 50
 """Entries of a time line, and how many of them are its first ones."""
 
-ORDER = ("first", "missing", "confirmed", "fuse", "granted", "accepted", "online", "end")
+ORDER = ("interruption", "first", "missing", "confirmed", "fuse", "granted", "accepted", "online", "end")
 """Kinds of entries, in their order at the same time."""
 
 Names = Mapping[int, str]
@@ -251,6 +252,16 @@ class IncidentRow(NamedTuple):
     successor: IncidentRunner | None
 
 
+class IncidentFuse(NamedTuple):
+    """One of the incident's fuses: of a pool or of the whole organization, its position now, its batches, and why."""
+
+    name: str
+    position: str
+    batches: int
+    words: str
+    code: str
+
+
 class IncidentPageView(NamedTuple):
     """The page's content. `heal`: the median time to heal, `longest_heal` the longest; empty before the first."""
 
@@ -264,12 +275,9 @@ class IncidentPageView(NamedTuple):
     lost: int
     still_lost: int
     healed: int
-    batches: int
     heal: str
     longest_heal: str
-    fuse: str
-    fuse_words: str
-    fuse_code: str
+    fuses: tuple[IncidentFuse, ...]
     proofs: tuple[CodedCount, ...]
     ends: tuple[CodedCount, ...]
     entries: tuple[IncidentEntry, ...]
@@ -285,11 +293,19 @@ class _Group(NamedTuple):
     events: list[tuple[float, int]]
 
 
-def incident_page(incident: LossIncident, names: Names, now: float) -> IncidentPageView:
-    """Returns the page of an incident; `names` are those of all runners that have a page."""
+def incident_page(
+    incident: LossIncident, names: Names, now: float, interruptions: Sequence[Interruption] = ()
+) -> IncidentPageView:
+    """Returns the page of an incident.
+
+    Args:
+        incident: the incident.
+        names: of all runners that have a page.
+        now: epoch seconds.
+        interruptions: what held up its replacements from outside.
+    """
     losses = incident.losses
     heals = heal_seconds(losses)
-    last_step = next((each for each in reversed(incident.steps) if each.position.value == fuse_of(incident)), None)
     return IncidentPageView(
         id=incident.id,
         title=title_of(incident),
@@ -301,18 +317,26 @@ def incident_page(incident: LossIncident, names: Names, now: float) -> IncidentP
         lost=len(losses),
         still_lost=sum(each.is_open for each in losses),
         healed=len(heals),
-        batches=sum(each.position is Position.PROVING for each in incident.steps),
         heal=typical_heal(losses),
         longest_heal=exact(heals[-1]) if heals else "",
-        fuse=fuse_of(incident),
-        fuse_words="" if last_step is None else FUSE_REASONS[last_step.reason],
-        fuse_code="" if last_step is None else last_step.reason.value,
+        fuses=tuple(_fuses(incident)),
         proofs=proofs_of(losses),
         ends=ends_of(losses),
-        entries=tuple(_entries(incident, names)),
+        entries=tuple(_entries(incident, names, interruptions)),
         rows=tuple(_row(each, names, now) for each in _open_first(losses)[:MOST_ROWS]),
         more_rows=max(0, len(losses) - MOST_ROWS),
     )
+
+
+def _fuses(incident: LossIncident) -> Iterator[IncidentFuse]:
+    """Yields its fuses, the one that holds most first; each with the reason of its last change that has one."""
+    order = (Position.STOPPED, Position.PROVING, Position.CLOSED)
+    for pool, position in sorted(last_positions(incident).items(), key=lambda each: (order.index(each[1]), each[0])):
+        steps = [each for each in incident.steps if each.pool == pool]
+        last = next((each for each in reversed(steps) if each.reason is not FuseReason.NONE), steps[-1])
+        batches = sum(each.batch > 0 for each in steps)
+        name = "whole organization (*)" if pool == WHOLE_INSTALLATION else pool
+        yield IncidentFuse(name, position.value, batches, FUSE_REASONS[last.reason], last.reason.value)
 
 
 def _loss_sentence(incident: LossIncident, now: float) -> str:
@@ -330,11 +354,14 @@ def _loss_sentence(incident: LossIncident, now: float) -> str:
     return f"{lost} {were} lost, the first {duration(now - incident.began)} ago; {not_yet}{stopped}."
 
 
-def _entries(incident: LossIncident, names: Names) -> Iterator[IncidentEntry]:
+def _entries(incident: LossIncident, names: Names, interruptions: Sequence[Interruption]) -> Iterator[IncidentEntry]:
     """Yields the time line, the oldest first; of a very long one its beginning and its end."""
     dated = [(group.events[0][0], ORDER.index(group.kind), group) for group in _groups(incident)]
     steps = [(step.at, ORDER.index("fuse"), step) for step in incident.steps]
-    facts: list[tuple[float, int, _Group | FuseStep]] = sorted([*dated, *steps], key=lambda fact: fact[:2])
+    outside = [(each.at, ORDER.index("interruption"), each) for each in interruptions]
+    facts: list[tuple[float, int, _Group | FuseStep | Interruption]] = sorted(
+        [*dated, *steps, *outside], key=lambda fact: fact[:2]
+    )
     left_out = len(facts) - MOST_ENTRIES
     lost = {each.runner_id: each.name for each in incident.losses}
     for number, (at, _, fact) in enumerate(facts):
@@ -344,7 +371,9 @@ def _entries(incident: LossIncident, names: Names) -> Iterator[IncidentEntry]:
             continue
         if isinstance(fact, FuseStep):
             kind = f"fuse-{fact.position.value}"
-            yield _entry(incident, (at, at), kind, _of_fuse(fact), fact.reason.value)
+            yield _entry(incident, (at, at), kind, _of_fuse(fact, incident), fact.reason.value)
+        elif isinstance(fact, Interruption):
+            yield _entry(incident, (at, at), fact.kind, fact.text, fact.code)
         else:
             yield _of_group(fact, incident, lost, names)
     if incident.ended is not None:
@@ -431,12 +460,12 @@ def _words(kind: str, detail: str, count: int) -> tuple[str, str]:
     return f"{runners}: {ENDS[LossEnd(detail)]}", detail
 
 
-def _of_fuse(step: FuseStep) -> str:
+def _of_fuse(step: FuseStep, incident: LossIncident) -> str:
     """Returns what a fuse did, and why."""
     name, reason = fuse_name(step.pool), FUSE_REASONS[step.reason]
     by = f" ({step.by})" if step.by else ""
     why = f": {reason}{by}" if reason else ""
-    lost = f" ({step.lost:,} of {step.expected:,})" if step.lost and step.expected else ""
+    lost = f" ({_counted_by(step, incident)})" if step.lost and step.expected else ""
     batch = f"; {counted(step.batch, 'runner')} may be replaced" if step.batch else ""
     match step.position:
         case Position.CLOSED:
@@ -444,8 +473,22 @@ def _of_fuse(step: FuseStep) -> str:
         case Position.STOPPED:
             return f"{name} stopped{why}; nothing more is replaced until an admin resumes it"
     if step.reason is FuseReason.BATCH_ONLINE:
-        return f"Next batch{why}{batch}"
+        return f"{name} goes on with the next batch{why}{batch}"
     return f"{name} tripped{why}{lost}{batch}" if not step.by else f"{name} proves again{why}{batch}"
+
+
+def _counted_by(step: FuseStep, incident: LossIncident) -> str:
+    """Returns which losses a fuse counted: its window is longer than an incident, so that earlier ones may count, too.
+
+    Losses of this incident are those that were proved by then; clocks may differ by a second.
+    """
+    is_whole = step.pool == WHOLE_INSTALLATION
+    proven = (each for each in incident.losses if is_whole or each.pool == step.pool)
+    own = min(step.lost, sum(each.proven_at <= step.at + 1.0 for each in proven))
+    if own == step.lost:
+        return f"{step.lost:,} of {step.expected:,}"
+    counted_now = f"it counted {step.lost:,} of {step.expected:,} within its window"
+    return f"{counted_now}: {own:,} of this incident, {step.lost - own:,} of earlier ones"
 
 
 def _open_first(losses: Sequence[RunnerLoss]) -> list[RunnerLoss]:

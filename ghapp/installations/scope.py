@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from typing import NamedTuple
+from urllib.parse import quote
 
 ENTERPRISES = "enterprises"
 
@@ -24,6 +25,44 @@ class ScopeKind(StrEnum):
     ORGANIZATION = "organization"
     REPOSITORY = "repository"
     ENTERPRISE = "enterprise"
+
+
+def kind_of(address: str) -> ScopeKind:
+    """Returns what an address names; faster than `Scope.parse`.
+
+    An organization's may have a dot: a name here that cannot be a login.
+    """
+    owner, slash, _ = address.partition("/")
+    if not slash:
+        return ScopeKind.ORGANIZATION
+    return ScopeKind.ENTERPRISE if owner.lower() == ENTERPRISES else ScopeKind.REPOSITORY
+
+
+def owner_of(address: str) -> str:
+    """Returns the login of the owner of an organization's or a repository's scope; of an enterprise's `enterprises`."""
+    return address.partition("/")[0]
+
+
+def absence(address: str) -> str:
+    """Returns why a scope is not known, for people: what follows `acme: `."""
+    match kind_of(address):
+        case ScopeKind.ORGANIZATION:
+            return "the App is not installed there"
+        case ScopeKind.REPOSITORY:
+            return "no [[scopes]] table has this repository"
+        case ScopeKind.ENTERPRISE:
+            return "GHAPP_ENTERPRISE_TOKEN does not show this enterprise"
+
+
+def reading_order(address: str) -> tuple[bool, list[str]]:
+    """Sort key of addresses: organizations, each followed by its repositories, then enterprises."""
+    return kind_of(address) is ScopeKind.ENTERPRISE, address.lower().split("/")
+
+
+def runners_settings(address: str) -> str:
+    """Returns the path of the page at GitHub with the runners of an address."""
+    owner = f"organizations/{address}" if kind_of(address) is ScopeKind.ORGANIZATION else address
+    return f"{quote(owner)}/settings/actions/runners"
 
 
 class Scope(NamedTuple):
@@ -69,19 +108,6 @@ class Scope(NamedTuple):
     def api_path(self) -> str:
         """The beginning of its paths in GitHub's REST API."""
         return f"/{_API[self.kind]}/{self.name}"
-
-
-def owner_of(address: str) -> str:
-    """Returns the login of the owner of an organization's or a repository's scope; of an enterprise's `enterprises`."""
-    return address.partition("/")[0]
-
-
-def kind_of(address: str) -> ScopeKind:
-    """Returns what a well-formed address names; faster than `Scope.parse`."""
-    owner, slash, _ = address.partition("/")
-    if not slash:
-        return ScopeKind.ORGANIZATION
-    return ScopeKind.ENTERPRISE if owner.lower() == ENTERPRISES else ScopeKind.REPOSITORY
 
 
 @dataclass(frozen=True, slots=True)

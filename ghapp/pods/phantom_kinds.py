@@ -136,6 +136,11 @@ def key(phantom: Phantom) -> str:
     return f"{phantom.kind}/{phantom.namespace}/{phantom.subject}"
 
 
+def subject_of(phantom_key: str) -> str:
+    """Returns the name of a phantom by its `key`: no name in a cluster has a slash."""
+    return phantom_key.rpartition("/")[2]
+
+
 def is_of_runner(kind: str, subject: str, runner_name: str) -> bool:
     """True if a phantom is the pod, ARC object or registration of a runner; of inflated demand it is a scale set."""
     return subject == runner_name and kind != PhantomKind.DEMAND_INFLATED

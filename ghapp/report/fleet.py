@@ -40,6 +40,7 @@ class FleetView:
         web_url: base URL of GitHub's pages, for links; without a trailing slash.
         runners: evidence of all runners. Runners that were never registered with the org are ignored.
         phantoms: lasting phantoms.
+        possible_phantoms: names of what the last check of the cluster found to be a phantom, and not for long enough.
         deaths: deaths of the last day without clean exits, latest first.
         death_patterns: what stands out among the deaths of the last week.
         unseen: namespaces of the org's pools that are not read.
@@ -58,6 +59,7 @@ class FleetView:
     web_url: str
     runners: Iterable[Evidence]
     phantoms: Sequence[Phantom] = ()
+    possible_phantoms: frozenset[str] = frozenset()
     deaths: Sequence[DeathSummary] = ()
     death_patterns: Sequence[DeathPattern] = ()
     unseen: Sequence[StaleNamespace] = ()

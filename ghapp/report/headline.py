@@ -55,6 +55,10 @@ GATE_SECONDS = 300.0
 """New runners may take minutes to start; a gate that has not passed by then is worth a look."""
 
 
+BY_ITSELF = ("nothing to do", "wait")
+"""How steps begin that no person has to take."""
+
+
 class HeadlineKind(StrEnum):
     """What a headline is about; in the order of urgency."""
 
@@ -103,6 +107,7 @@ class Headline(NamedTuple):
         affected: how many runners, jobs or pods it is about.
         meaning: the sentence without numbers that change all the time; empty if it has none.
         shard: of the gate that it is about; else empty.
+        state: of the offline or unknown runners that it is about; else empty.
     """
 
     kind: HeadlineKind
@@ -117,6 +122,12 @@ class Headline(NamedTuple):
     affected: int = 1
     meaning: str = ""
     shard: str = ""
+    state: str = ""
+
+    @property
+    def needs_a_person(self) -> bool:
+        """True if a person has to take the next step."""
+        return bool(self.step) and not self.step.startswith(BY_ITSELF)
 
     @property
     def news(self) -> tuple[str, ...]:
@@ -151,28 +162,47 @@ def headlines(fleet: FleetView, pools: Sequence[PoolView], now: float) -> list[H
     return found or [_well(pools)]
 
 
+def holding_up(fleet: FleetView, pools: Sequence[PoolView], now: float) -> list[Headline]:
+    """Returns what happens next to the lost runners of these pools, and what holds them up; for their incident."""
+    names = {each.name for each in pools}
+    found = [
+        *_blind(fleet, now),
+        *_lost(fleet, pools, now),
+        *(each for each in (*_fuses(fleet, pools), *_pauses(fleet)) if not each.pool or each.pool in names),
+    ]
+    return sorted(found, key=lambda each: (_ORDER.index(each.kind), each.severity is not Severity.CRITICAL))
+
+
 def title_of(found: Sequence[Headline]) -> str:
     """Returns a few words of each kind of headline, the worst first; they count all that is wrong of a kind."""
     kinds: dict[HeadlineKind, list[Headline]] = {}
     for each in found:
         kinds.setdefault(each.kind, []).append(each)
     return ", ".join(
-        several[0].short if len(several) == 1 else _TOGETHER[kind](sum(each.affected for each in several), several[0])
+        several[0].short if len(several) == 1 else _TOGETHER[kind](sum(each.affected for each in several), several)
         for kind, several in kinds.items()
     )
 
 
-_TOGETHER: dict[HeadlineKind, Callable[[int, Headline], str]] = {
+def _by_state(several: Sequence[Headline]) -> str:
+    """Returns how many runners are offline, and how many unknown."""
+    count = Counter[str]()
+    for each in several:
+        count[each.state] += each.affected
+    return ", ".join(f"{counted(number, 'runner')} {state}" for state, number in count.items())
+
+
+_TOGETHER: dict[HeadlineKind, Callable[[int, Sequence[Headline]], str]] = {
     HeadlineKind.LOST: lambda count, _: f"{counted(count, 'runner')} lost",
-    HeadlineKind.FUSE: lambda count, worst: f"{count:,} fuses not closed, {worst.short}",
+    HeadlineKind.FUSE: lambda count, several: f"{count:,} fuses not closed, {several[0].short}",
     HeadlineKind.TOO_OLD: lambda count, _: f"{counted(count, 'runner')} too old",
     HeadlineKind.UNSERVED: lambda count, _: f"{counted(count, 'job')} without a runner",
     HeadlineKind.GATE: lambda count, _: f"{count:,} gates failed",
     HeadlineKind.PHANTOM: lambda count, _: counted(count, "phantom"),
     HeadlineKind.UNSEEN: lambda count, _: f"{count:,} sources not seen",
-    HeadlineKind.PAUSED: lambda _, worst: worst.short,
+    HeadlineKind.PAUSED: lambda _, several: several[0].short,
     HeadlineKind.SUSPECT: lambda count, _: f"{counted(count, 'runner')} suspect",
-    HeadlineKind.OFFLINE: lambda count, _: f"{counted(count, 'runner')} offline or unknown",
+    HeadlineKind.OFFLINE: lambda _, several: _by_state(several),
     HeadlineKind.SLOW: lambda count, _: f"{counted(count, 'job')} waiting long",
     HeadlineKind.VERSION: lambda count, _: f"versions of {counted(count, 'runner')} end soon",
 }
@@ -625,7 +655,7 @@ _LISTED_AS = {
 def _in_state(fleet: FleetView, pools: Sequence[PoolView], state: State) -> Iterator[Headline]:
     """The runners that `PoolView.count` counts. Phantoms among them have their own headline and step, too.
 
-    What is no runner cannot be started.
+    What is no runner cannot be started; in its first two minutes it is not known yet whether it is one.
     """
     for pool in pools:
         subjects = {each.subject for each in fleet.phantoms if each.pool in ("", pool.name)}
@@ -633,9 +663,18 @@ def _in_state(fleet: FleetView, pools: Sequence[PoolView], state: State) -> Iter
         if found:
             meaning, step = _LISTED_AS[state]
             meaning = meaning.format(them="it" if len(found) == 1 else "them")
-            if phantoms := sum(each.evidence.name in subjects for each in found):
+            phantoms = sum(each.evidence.name in subjects for each in found)
+            possible = sum(each.evidence.name in fleet.possible_phantoms - subjects for each in found)
+            if phantoms:
                 meaning += f"; {_of_them_phantoms(phantoms, len(found))}"
-                step = "see what to do about the phantoms" if phantoms == len(found) else f"{step}; phantoms apart"
+            if possible:
+                meaning += f"; {_of_them_without_a_pod(possible, len(found))}"
+            if phantoms == len(found):
+                step = "see what to do about the phantoms"
+            elif phantoms + possible == len(found):
+                step = "wait: within two minutes it is known whether this is a phantom, which nobody can start"
+            elif phantoms or possible:
+                step = f"{step}; phantoms apart"
             if granted := sum(each.evidence.granted_at is not None for each in found):
                 meaning += f"; the replacement of {granted:,} is granted"
             yield Headline(
@@ -651,6 +690,7 @@ def _in_state(fleet: FleetView, pools: Sequence[PoolView], state: State) -> Iter
                 short=f"{counted(len(found), 'runner')} {state}",
                 affected=len(found),
                 meaning=f"{'all' if len(found) == len(pool.members) else 'some'} {state}",
+                state=state.value,
             )
 
 
@@ -658,6 +698,12 @@ def _of_them_phantoms(phantoms: int, runners: int) -> str:
     if phantoms == runners:
         return "it is a phantom" if runners == 1 else "all of them are phantoms"
     return f"{phantoms:,} of them {are(phantoms)} {'a phantom' if phantoms == 1 else 'phantoms'}"
+
+
+def _of_them_without_a_pod(possible: int, runners: int) -> str:
+    which = "it" if runners == 1 else f"{possible:,} of them" if possible < runners else "all of them"
+    verb = "has" if possible == 1 else "have"
+    return f"{which} {verb} no working pod in the cluster, and may be {'a phantom' if possible == 1 else 'phantoms'}"
 
 
 def _well(pools: Sequence[PoolView]) -> Headline:

@@ -32,7 +32,7 @@ def code(text: str, most: int = LONGEST_WORD) -> str:
     return f"<code>{''.join(map(_literal, shown))}</code>"
 
 
-_WORD = re.compile(r"\(?(?:[0-9][0-9,.]*[0-9]|[A-Za-z0-9]+(?:['-][A-Za-z0-9]+)*)\)?[.,;:]?|–")
+_WORD = re.compile(r"\(?(?:[0-9][0-9,.]*[0-9]|[A-Za-z0-9]+(?:['-][A-Za-z0-9]+)*'?)\)?[.,;:]?|–")
 """A word that is text to GitHub: no mention, no link, no markup."""
 
 _REFERENCE = re.compile(r"\(?gh-[0-9]", re.IGNORECASE)

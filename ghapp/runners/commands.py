@@ -125,7 +125,8 @@ def runners(
 ) -> None:
     """List the runners as last known, the pools' queues, and phantoms: pods and objects that count as runners.
 
-    Retired and healed runners are counted but not listed, unless --all or --state selects them.
+    Retired and healed runners are counted but not listed, unless --all or --state retired selects them: invalidated
+    are those whose replacement runner is not online yet.
 
     Example: ghapp runners --org acme --state suspect
     """
@@ -144,7 +145,7 @@ def runners(
     fleet = query(read)
     known = fleet.runners
     left = [each for each in known if is_past(each)]
-    current = known if everyone or state is not None else [each for each in known if each not in left]
+    current = known if everyone or state == State.RETIRED else [each for each in known if each not in left]
     documents = [each for each in current if state in (None, each["state"])]
     if sort == "worst":
         documents.sort(key=lambda each: (is_past(each), WORST_FIRST.index(each["state"])))
@@ -159,9 +160,8 @@ def runners(
 
     now = time.time()
     show(headlines_text(fleet.headlines, now))
-    is_of_all = everyone or state in (State.RETIRED, State.INVALIDATED)  # the healed ones are invalidated
-    total = len(known) if is_of_all else len(known) - len(left)
-    show(runners_table(documents, total, now, [] if state is not None or everyone else left, limit or MOST_LISTED))
+    left_out = [each for each in left if each not in current and state in (None, each["state"])]
+    show(runners_table(documents, len(current), now, left_out, limit or MOST_LISTED))
     if any(each["queued"] for each in fleet.pools):
         show(queue_table(fleet.pools, now))
     if fleet.phantoms:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from urllib.parse import quote
 
+from ghapp.installations.scope import runners_settings
 from ghapp.remediation.fuse import Fuse, FuseReason, Position
 from ghapp.remediation.pause import PauseView
 from ghapp.remediation.plan import Mode
@@ -199,8 +199,8 @@ def _name(member: RunnerView, fleet: FleetView) -> str:
     evidence = member.evidence
     if is_absent(evidence) or evidence.removed_at is not None:
         return code(evidence.name)
-    org = quote(fleet.login or fleet.org, safe="")
-    return f"[{code(evidence.name)}]({fleet.web_url}/organizations/{org}/settings/actions/runners/{evidence.id})"
+    page = f"{fleet.web_url}/{runners_settings(fleet.login or fleet.org)}/{evidence.id}"
+    return f"[{code(evidence.name)}]({page})"
 
 
 def _runner(member: RunnerView, pool: PoolView, fleet: FleetView) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from ghapp.deaths.cluster_summary import StaleNamespace, namespaces_of, stale_namespaces
+from ghapp.deaths.cluster_summary import StaleNamespace, namespaces_of, possible_phantoms, stale_namespaces
 from ghapp.deaths.store import identity
 from ghapp.gate.active_shard import ACTIVE_SECONDS
 from ghapp.gate.gate_states import GateState, gate_states
@@ -106,7 +106,8 @@ async def load_shard_inputs(
         deaths = [*{identity(each): each for each in (*unclean, *latest)}.values()]
     rules, limits = settings.pools_of(installation.org), settings.of(installation.org).evidence
     known = ShardInputs(pool, rules, runners.values(), survey, limits, jobs, deaths, taken, ended)
-    return replace(known, pods=await _pods_of_unhealthy(stores, pool, known, now))
+    pods = await _pods_of_unhealthy(stores, pool, known, now)
+    return replace(known, pods=pods, org=installation.org, server=settings.public_url or "")
 
 
 async def _pods_of_unhealthy(stores: Stores, pool: PoolSettings, known: ShardInputs, now: float) -> Mapping[str, Pod]:
@@ -214,6 +215,7 @@ class FleetFacts(NamedTuple):
         discovery_at: when the next discovery is due.
         unseen: what is not seen of the cluster and the log store.
         phantoms: lasting phantoms of the last check.
+        possible_phantoms: names of what may become one within two minutes.
         gates: of `load_gate_states`.
     """
 
@@ -221,6 +223,7 @@ class FleetFacts(NamedTuple):
     discovery_at: float | None = None
     unseen: Unseen = Unseen([], [])
     phantoms: Sequence[Phantom] = ()
+    possible_phantoms: frozenset[str] = frozenset()
     gates: Mapping[str, GateState] = {}
 
 
@@ -238,7 +241,9 @@ async def load_fleet_facts(stores: Stores, installation: Installation, settings:
         stores.cluster_summaries.of(installation.id),
         load_gate_states(stores, installation, settings, now),
     )
-    return FleetFacts(sweep_at, discovery_at, unseen, summary.phantoms if summary else (), gates)
+    if summary is None:
+        return FleetFacts(sweep_at, discovery_at, unseen, gates=gates)
+    return FleetFacts(sweep_at, discovery_at, unseen, summary.phantoms, possible_phantoms(summary), gates)
 
 
 async def load_gate_states(
@@ -270,6 +275,7 @@ def fleet_view(
         web_url=settings.web_url,
         runners=runners,
         phantoms=facts.phantoms,
+        possible_phantoms=facts.possible_phantoms,
         unseen=facts.unseen.namespaces,
         degraded_sources=facts.unseen.sources,
         login=installation.login,

@@ -249,7 +249,12 @@ def headlines_text(headlines: Iterable[Mapping[str, Any]], now: float) -> Render
 
 
 def _last_seen(document: Mapping[str, Any], now: float) -> str:
-    """Returns the time since GitHub last listed the runner; for an absent runner, for how long it has its state."""
+    """Returns the time since GitHub last listed the runner; for an absent runner, for how long it has its state.
+
+    A lost runner whose replacement runner is online is healed, and no longer invalidated.
+    """
+    if _shown_state(document) == "healed" and document["remediation"]["since"] is not None:
+        return f"healed {_duration(now - epoch(document['remediation']['since']))} ago"
     if document["state"] in ABSENT and document["since"] is not None:
         return f"{document['state']} for {_duration(now - epoch(document['since']))}"
     return "never" if document["age_seconds"] is None else f"{_duration(document['age_seconds'])} ago"
@@ -257,7 +262,7 @@ def _last_seen(document: Mapping[str, Any], now: float) -> str:
 
 def explanation(document: Mapping[str, Any], page: str | None = None) -> RenderableType:
     """Returns one runner: its state, its evidence in order, and the address of its page if that is known."""
-    head = copyable(f"{document['org']}/{document['name']} ({document['runner_id']}) ")
+    head = copyable(f"{document['org']} {document['name']} ({document['runner_id']}) ")
     death = document.get("death")
     if death is not None and death["cause"] != "clean-exit":
         head.append(f"died at {death['at']} ({death['cause']}); it ", "red")

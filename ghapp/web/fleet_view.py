@@ -18,6 +18,7 @@ from starlette.exceptions import HTTPException
 from ghapp.deaths.job_story import JobOutcome
 from ghapp.errors import StoreUnavailableError
 from ghapp.installations.installation import Installation
+from ghapp.installations.scope import absence
 from ghapp.pods.pod import EphemeralRunner, is_fresh
 from ghapp.pods.store import NamespaceView
 from ghapp.remediation.status import is_healed
@@ -250,7 +251,7 @@ class FleetReader:
             HTTPException: 404, the App is not installed there.
         """
         if (org_state := await self.org(org)) is None:
-            raise HTTPException(404, f"the App is not installed in {org}; install it, or wait for the next discovery")
+            raise HTTPException(404, f"{org}: {absence(org)}, or ghapp has not discovered it yet")
         return org_state
 
     async def org(self, org: str) -> OrgState | None:

@@ -17,8 +17,9 @@ from ghapp.store.views import load_shard_inputs
 
 
 class PoolGates(NamedTuple):
-    """A blue/green pool, the gate of each shard that is known, and the last deploys, the latest last."""
+    """A blue/green pool of an organization, the gate of each known shard, and the last deploys, the latest last."""
 
+    org: str
     pool: PoolSettings
     gates: tuple[Gate, ...]
     deploys: tuple[Deploy, ...]
@@ -84,4 +85,4 @@ def _judge(inputs: GateInputs, now: float, named: Collection[str]) -> PoolGates:
     names = sorted(known_shards(known, sources.deploys, sources.answer))
     gates = [judge_gate(GateRequest(name, pool.min_online), known, sources, now) for name in names]
     gates.sort(key=lambda gate: (gate.shard != gate.active, gate.shard))
-    return PoolGates(pool, tuple(gates), tuple(sources.deploys))
+    return PoolGates(known.org, pool, tuple(gates), tuple(sources.deploys))

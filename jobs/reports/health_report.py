@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from ghapp.deaths.cluster_summary import MOST_DEATHS, ClusterSummary
+from ghapp.deaths.cluster_summary import MOST_DEATHS, ClusterSummary, possible_phantoms
 from ghapp.deaths.death import WEEK_SECONDS
 from ghapp.deaths.patterns import DAY_SECONDS, DeathSummary, death_patterns, death_summary
 from ghapp.github.checks import Checks
@@ -102,6 +102,7 @@ async def _fleet(
     return replace(
         fleet,
         phantoms=cluster.phantoms if cluster else (),
+        possible_phantoms=possible_phantoms(cluster) if cluster else frozenset(),
         deaths=[each for each in week if each.at >= now - DAY_SECONDS],
         death_patterns=death_patterns(week, now),
         leaks=await leaks_of(context, installation, now),

@@ -183,10 +183,31 @@ async def test_retired_runners_are_counted_and_listed_only_on_request(known):
     assert text.endswith(" 1 healed, 1 retired within the last 24 hours; --all shows them\n")
     assert "invalidated for 3" in text
     assert (await known.json("runners", "--all"))["total"] == 4
-    for words, line in {("offline",): "0 of 2 runners", ("invalidated",): "2 of 4 runners"}.items():
+    for words, line in {
+        ("offline",): "0 of 2 runners",
+        ("retired",): "1 of 4 runners",
+        ("invalidated", "--all"): "2 of 4 runners; 1 healed, 1 invalidated",
+    }.items():
         assert line in (await known.ask("runners", "--state", *words)).stdout
     lost = await known.json("runners", "--state", "invalidated")
+    assert [each["name"] for each in lost["runners"]] == ["linux-2"], "the other one has healed"
+    lost = await known.json("runners", "--state", "invalidated", "--all")
     assert [(each["name"], each["healed"]) for each in lost["runners"]] == [("linux-2", False), ("linux-3", True)]
+
+
+async def test_runners_in_a_state_are_counted_apart_from_those_whose_loss_is_over(known):
+    now = known.now
+    missing = {"absent_since": now - 90, "missing_at": now - 60, "confirmed_at": now - 30, "listed": False}
+    done = {"granted_at": now - 20, "replaced_at": now - 10, "successor": 1, "healed_at": now - 5}
+    await known.add_runner(online(2, first_seen=now - 600, **missing, online=False))
+    await known.add_runner(online(3, first_seen=now - 600, **missing, online=False, **done))
+    text = (await known.ask("runners", "--state", "invalidated")).stdout
+    assert "\n 1 of 2 runners; 1 invalidated\n" in text
+    assert "linux-3" not in text
+    assert text.endswith(" 1 healed within the last 24 hours; --all shows them\n")
+    row = next(line for line in (await known.ask("runners", "--all")).stdout.splitlines() if "linux-3" in line)
+    assert " healed " in row
+    assert "invalidated for" not in row
 
 
 async def test_the_table_has_as_many_runners_as_the_headline_counts(known):
@@ -204,7 +225,7 @@ async def test_the_table_has_as_many_runners_as_the_headline_counts(known):
     assert text.startswith("acme: 1 of 2 runners of linux-4vcpu is lost: ")
     assert "\n 2 runners; 1 invalidated\n" in text
     head = (await known.ask("explain", "acme", "linux-2")).stdout.splitlines()[0]
-    assert head.startswith("acme/linux-2 (2) is invalidated: ReplacedWhileOffline")
+    assert head.startswith("acme linux-2 (2) is invalidated: ReplacedWhileOffline")
 
 
 async def test_what_happens_next_to_a_lost_runner_is_the_same_in_both_commands(known):
@@ -225,7 +246,7 @@ async def test_what_happens_next_to_a_lost_runner_is_the_same_in_both_commands(k
 async def test_a_death_comes_before_the_state_of_its_runner(known):
     await known.add_death()
     head = (await known.ask("explain", "acme", "linux-1")).stdout.splitlines()[0]
-    assert re.match(r"acme/linux-1 \(1\) died at \S+ \(host-oom\); it is healthy: ", head)
+    assert re.match(r"acme linux-1 \(1\) died at \S+ \(host-oom\); it is healthy: ", head)
 
 
 async def test_the_address_of_the_incident_page_is_shown_if_a_public_url_is_set(known):

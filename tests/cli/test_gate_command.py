@@ -108,7 +108,7 @@ async def test_a_new_shard_is_checked_and_no_step_destroys_anything(fleet, ghapp
     done = ghapp("acme", "linux", "green", "--expect-new", "--failures", "9", "--json")
     assert done.returncode == 1
     steps = [each["step"] for each in json.loads(done.stdout)["next"]]
-    assert steps == ["report when green was deployed", "provision green again", "break glass"]
+    assert steps == ["report the deploy of green", "provision green again", "break glass"]
 
 
 async def test_the_check_counts_jobs_and_not_runners(fleet, ghapp, redis):
@@ -170,6 +170,14 @@ async def test_the_command_waits_with_progress_until_its_timeout(fleet, ghapp):
     assert done.returncode == 1
     (line,) = done.stderr.splitlines()
     assert re.fullmatch(r" +\d s: 1 runner of pink online, 2 needed", line)
+    assert done.stdout.splitlines()[0].endswith(" does not pass within 2 s")
+    assert "--timeout" not in done.stdout, "it has waited already"
+
+
+async def test_a_gate_that_is_judged_once_shows_the_command_that_waits(fleet, ghapp):
+    done = ghapp("acme", "linux", "pink", "--min-online", "2")
+    assert done.stdout.splitlines()[-1] == "to wait until it passes: ghapp gate acme linux pink --timeout 600"
+    assert done.stdout.count("--timeout") == 1
 
 
 async def test_passing_without_a_new_list_of_runners_does_not_count_as_settled(fleet, ghapp):
@@ -232,7 +240,7 @@ async def test_an_org_without_the_app_is_wrong_usage(redis, ghapp):
     done = ghapp("acme", "linux", "pink")
     assert (done.returncode, done.stderr) == (
         2,
-        "ghapp: acme: the App is not installed there; it is installed on: globex\n",
+        "ghapp: acme: the App is not installed there; known are globex\n",
     )
 
 

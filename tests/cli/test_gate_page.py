@@ -107,7 +107,7 @@ def test_the_examples_are_yaml_and_use_the_exit_code(number):
 
 def test_the_commands_in_the_examples_are_valid():
     found = re.findall(r"-d '(\{\"role\".*\})'", PAGE)
-    assert len(found) == 2
+    assert len(found) == 3
     for body in found:
         filled = body.replace("""'"$(date -u +%FT%TZ)"'""", "2026-11-20T12:00:00Z")
         filled = filled.replace("""'"$GITHUB_SHA"'""", "0" * 40)

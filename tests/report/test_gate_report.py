@@ -89,7 +89,7 @@ def test_the_text_has_a_row_for_each_check_and_each_step_with_its_warning():
     assert "| **NO** | online |" in text
     for number, step in enumerate(NOT_ONLINE.next, 1):
         assert f"\n{number}. " in text
-        assert f"`{step.step}`" in text
+        assert f"**{step.step}**" in text
     assert text.count("Warning: ") == sum(step.why.count("Warning: ") for step in NOT_ONLINE.next) >= 3
 
 

@@ -15,7 +15,7 @@ from ghapp.remediation.fuse import Fuse, FuseReason, Position
 from ghapp.report.check_run import time_of
 from ghapp.report.fleet import by_pool
 from ghapp.report.fleet_report import report_on
-from ghapp.report.headline import MOST_PER_KIND, HeadlineKind, Severity, headlines
+from ghapp.report.headline import MOST_PER_KIND, HeadlineKind, Severity, headlines, title_of
 from ghapp.report.links import PageLinks
 from ghapp.runners.deletion_progress import Deletion
 from ghapp.runners.next_attempt import BLINDNESS, NEEDS_AN_OWNER, NOT_SCHEDULED, OVERDUE, NextAttempt
@@ -419,6 +419,27 @@ def test_a_phantom_is_not_to_be_started(pool):
     assert offline.sentence.endswith("; all of them are phantoms.")
 
 
+WAIT = "wait: within two minutes it is known whether this is a phantom, which nobody can start"
+
+
+@pytest.mark.parametrize(
+    ("possible", "phantoms", "meaning", "step"),
+    [
+        ((2, 3), (), "all of them have no working pod in the cluster, and may be phantoms", WAIT),
+        ((2,), (3,), "1 of them is a phantom; 1 of them has no working pod in the cluster, and may be a phantom", WAIT),
+        ((2,), (), "1 of them has no working pod in the cluster, and may be a phantom", "start what is offline"),
+        ((2,), (2, 3), "all of them are phantoms", "see what to do about the phantoms"),
+    ],
+)
+def test_what_may_be_a_phantom_is_not_to_be_started(possible, phantoms, meaning, step):
+    known = [PHANTOM._replace(subject=present(each).name) for each in phantoms]
+    names = frozenset(present(each).name for each in possible)
+    offline = found(online(1), present(2), present(3), phantoms=known, possible_phantoms=names)[-1]
+    assert offline.sentence.endswith(f"GitHub lists them as offline; {meaning}.")
+    assert offline.step.startswith(step)
+    assert offline.needs_a_person is (step != WAIT)
+
+
 @pytest.mark.parametrize("phantoms", range(4))
 def test_title_and_table_count_the_same_offline_runners_whatever_else_they_are(phantoms):
     several = [PHANTOM._replace(subject=present(number).name) for number in range(2, 2 + phantoms)]
@@ -531,3 +552,11 @@ def test_a_loop_of_ephemeral_runners_is_a_headline_though_none_is_online(ended, 
 def test_a_pause_with_an_end_says_when_it_ends():
     (paused,) = [each for each in found(online(), org_pause=ENDING) if each.kind is HeadlineKind.PAUSED]
     assert paused.step == f"nothing to do: the pause ends at {time_of(NOW + 600)}; to end it now"
+
+
+def test_a_title_counts_offline_and_unknown_runners_apart_and_names_no_state_without_a_runner():
+    other = {"labels": ("gpu",), "custom_labels": ("gpu",)}
+    offline = [present(1), present(2, **other)]
+    unknown = [online(number, observed_at=None, listed=False, **other) for number in (3, 4)]
+    assert title_of(found(*offline)) == "2 runners offline"
+    assert title_of(found(present(1), *unknown)) == "1 runner offline, 2 runners unknown"

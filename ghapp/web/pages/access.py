@@ -4,13 +4,17 @@ A person signs in with GitHub. `GET /user/installations` with the person's own t
 `GET /organizations/{id}/actions/runners` whose buttons work, and `GET /user/installations/{id}/repositories` whose
 jobs are shown. GitHub is asked again after ten minutes; while it does not answer, its last answers hold for an hour.
 
+The fleet of a repository is shown to who may read the repository, and its buttons work for its admins, as GitHub shows
+a repository's runners to its admins alone: both are in that list of the owner's installation. No call that an
+App may make shows who belongs to an enterprise, so that no person who signs in sees its fleet.
+
 Under `ghapp up`, a browser with its key sees everything without signing in (`page_key`).
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from hmac import compare_digest, digest
@@ -23,6 +27,7 @@ from ghapp.decoding import LeftOutRows
 from ghapp.errors import GitHubError, UnauthorizedError
 from ghapp.github.user_authorization import MOST_LISTED, UserAuthorization
 from ghapp.installations.installation import Installation
+from ghapp.installations.scope import ScopeKind
 from ghapp.log import logger
 from ghapp.settings import Settings
 from ghapp.store import keys
@@ -78,15 +83,18 @@ class OrgRights:
         manages: True if the page's buttons work.
         repositories: those whose jobs are shown, in lower case; None for all.
         is_cut: True if GitHub lists more repositories to the visitor than are read.
+        home: the App's installation of which GitHub listed the repositories; None where none were asked for.
     """
 
     manages: bool
     repositories: frozenset[str] | None
     is_cut: bool = False
+    home: Installation | None = None
 
     def reads(self, repository: str) -> bool:
-        """True if the jobs of a repository (`owner/name`) are shown."""
-        return self.repositories is None or repository.lower() in self.repositories
+        """True if the jobs of a repository (`owner/name`, also by a former name of the owner) are shown."""
+        at_github = repository if self.home is None else self.home.at_github(repository)
+        return self.repositories is None or at_github.lower() in self.repositories
 
 
 ALL_RIGHTS = OrgRights(manages=True, repositories=None)
@@ -155,12 +163,25 @@ class PageAccess:
         """Returns the session's cookie that the browser sends; empty without one."""
         return cookie_of(request, SESSION_COOKIE, is_secure=self.is_secure(request))
 
-    def sees(self, visitor: Visitor, installation: Installation) -> bool:
-        """True if the visitor may read the installation's fleet."""
-        return visitor.session is None or installation.id in visitor.session.installations
+    async def seen(self, visitor: Visitor, installations: Sequence[Installation]) -> list[Installation]:
+        """Returns those of all installations whose fleets the visitor may read; errors as of `rights`."""
+        session = visitor.session
+        if session is None:
+            return [*installations]
+        asked: dict[int, OrgAccess] = {}
+        found = []
+        for each in installations:
+            home = home_of(each, installations)
+            if home is None or home.id not in session.installations:
+                continue
+            if home is not each and home.id not in asked:
+                asked[home.id] = await self._access(visitor.cookie, session, home)
+            if home is each or rights_in(each, home, asked[home.id]) is not None:
+                found.append(each)
+        return found
 
     async def rights(self, visitor: Visitor, installation: Installation) -> OrgRights | None:
-        """Returns the visitor's rights in an organization; None if its pages are 404 to them.
+        """Returns the visitor's rights in a scope; None if its pages are 404 to them.
 
         Raises:
             GitHubError: GitHub does not answer, and its last answer is too old.
@@ -168,14 +189,17 @@ class PageAccess:
         session = visitor.session
         if session is None:
             return ALL_RIGHTS
-        if installation.id not in session.installations:
+        is_home = installation.kind is ScopeKind.ORGANIZATION
+        home = installation if is_home else home_of(installation, await self._stores.installations.all())
+        if home is None or home.id not in session.installations:
             return None
-        now = self._clock()
-        known = next((each for each in session.orgs if each.installation == installation.id), None)
-        if known is None or now - known.asked_at > ASK_SECONDS:
-            known = await self._ask(visitor.cookie, session, installation, known)
-        repositories = frozenset(each.lower() for each in known.repositories)
-        return OrgRights(known.manages, repositories, is_cut=len(known.repositories) >= MOST_LISTED)
+        return rights_in(installation, home, await self._access(visitor.cookie, session, home))
+
+    async def _access(self, cookie: str, session: Session, home: Installation) -> OrgAccess:
+        known = next((each for each in session.orgs if each.installation == home.id), None)
+        if known is None or self._clock() - known.asked_at > ASK_SECONDS:
+            known = await self._ask(cookie, session, home, known)
+        return known
 
     async def record_sign_in(self, request: Request, who: str, action: str) -> None:
         """Records that a person signed in or out."""
@@ -240,7 +264,9 @@ class PageAccess:
                 raise
             return known
         await self._stores.left_out.record(self._left_out, now)
-        access = OrgAccess(installation.id, manages, repositories, now)
+        names = tuple(each.name for each in repositories)
+        administered = tuple(each.name for each in repositories if each.is_admin)
+        access = OrgAccess(installation.id, manages, names, now, administered)
         current = await self.sessions().find(cookie, now) or session  # another request may have asked meanwhile
         others = tuple(each for each in current.orgs if each.installation != installation.id)
         await self.sessions().update(cookie, current._replace(orgs=(*others, access)), now)
@@ -255,6 +281,27 @@ class PageAccess:
         if credentials is None:
             raise LookupError("there is no App yet")
         return credentials.private_key
+
+
+def home_of(installation: Installation, installations: Iterable[Installation]) -> Installation | None:
+    """Returns the App's installation whose list at GitHub decides who sees a scope; None if there is none.
+
+    A repository's is that of its owner. An enterprise has none.
+    """
+    if installation.kind is ScopeKind.ORGANIZATION:
+        return installation
+    return next((each for each in installations if each.id == installation.parent), None)
+
+
+def rights_in(installation: Installation, home: Installation, access: OrgAccess) -> OrgRights | None:
+    """Returns a person's rights in a scope, from GitHub's answers about its home; None if it is not shown to them."""
+    repositories = frozenset(each.lower() for each in access.repositories)
+    is_cut = len(access.repositories) >= MOST_LISTED
+    if home.id == installation.id:
+        return OrgRights(access.manages, repositories, is_cut, home)
+    if (name := installation.called.lower()) not in repositories:
+        return None
+    return OrgRights(name in {each.lower() for each in access.administered}, repositories, is_cut, home)
 
 
 def is_of_our_page(request: Request) -> bool:

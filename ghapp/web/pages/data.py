@@ -17,12 +17,14 @@ from ghapp.deaths.store import identity
 from ghapp.deliveries.store import DeadLetter
 from ghapp.incidents.fold import IncidentsById, observed, outdated
 from ghapp.incidents.history import HOUR_SECONDS, HistoryStep, step_of
-from ghapp.incidents.incident import is_unrecorded
+from ghapp.incidents.incident import LossIncident, is_unrecorded
+from ghapp.incidents.interruptions import PAUSE, RESUME, Interruption, PauseChange, interruptions_of
 from ghapp.incidents.pages import open_incidents
 from ghapp.incidents.texts import losses_in
 from ghapp.installations.installation import Installation
 from ghapp.installations.pacing import Allowance
 from ghapp.installations.pool_matching import OTHER_POOL, rule_named
+from ghapp.installations.scope import reading_order
 from ghapp.leaks.reaper_status import DAY_SECONDS
 from ghapp.pods.pages import ClusterView, PhantomLine, cluster_view, phantoms_named
 from ghapp.queue.jobs import Load
@@ -33,7 +35,8 @@ from ghapp.runners.evidence import Evidence
 from ghapp.runners.pages import RunnerLine, lines
 from ghapp.settings import Settings
 from ghapp.store import keys
-from ghapp.store.audit import AuditEntry, ChangeOutcome, Trail
+from ghapp.store.audit import BEGUN, AuditEntry, ChangeOutcome, Trail
+from ghapp.store.audit import MOST as MOST_ENTRIES
 from ghapp.store.presses import Press
 from ghapp.store.stores import Stores
 from ghapp.store.views import FleetFacts, fleet_view, load_fleet_facts
@@ -113,8 +116,8 @@ class PageData:
         self._reruns = stores.reruns
 
     async def installations(self) -> list[Installation]:
-        """Returns all installations, by name."""
-        return sorted(await self._installations.all(), key=lambda each: each.org.lower())
+        """Returns all installations by name: an organization's repositories follow it, enterprises are the last."""
+        return sorted(await self._installations.all(), key=lambda each: reading_order(each.org))
 
     async def org(self, org: str) -> OrgState | None:
         """Returns an organization by any of its names; None if the App is not installed there."""
@@ -176,6 +179,17 @@ class PageData:
             return {identifier: each for identifier, each in known.items() if identifier not in old}
 
         return await self._known_incidents.read(installation, load, org_state, runners)
+
+    async def interruptions(self, org_state: OrgState, incident: LossIncident) -> list[Interruption]:
+        """Returns what held up the replacements of an incident from outside."""
+        entries = await self.audited(org_state.installation.id, MOST_ENTRIES)
+        changes = [
+            PauseChange(each.at, each.who, each.action, each.subject, each.why)
+            for each in entries
+            if each.action in (PAUSE, RESUME) and each.result != BEGUN
+        ]
+        view = org_state.view
+        return interruptions_of(incident, changes, view.pauses, view.survey, self._clock())
 
     async def gates(self, org_state: OrgState, reads: Callable[[str], bool]) -> list[PoolGates]:
         """Returns the gates of all blue/green pools, with the names of the repositories that a visitor reads.

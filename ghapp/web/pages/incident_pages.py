@@ -10,6 +10,7 @@ from ghapp.incidents.fold import current
 from ghapp.incidents.pages import incident_page, incidents_page
 from ghapp.web.pages import layout
 from ghapp.web.pages.fleet_pages import PageHost, base_of
+from ghapp.web.pages.views.overview import items_about
 
 MOST_DIGITS = 4
 
@@ -22,7 +23,7 @@ class IncidentPages:
 
     def routes(self) -> list[Route]:
         """Returns both routes."""
-        pages = {"/orgs/{org}/incidents": self._list, "/orgs/{org}/incidents/{incident}": self._one}
+        pages = {"/orgs/{org:scope}/incidents": self._list, "/orgs/{org:scope}/incidents/{incident}": self._one}
         return [Route(path, self._host.guarded(page), methods=["GET"]) for path, page in pages.items()]
 
     async def _list(self, request: Request) -> Response:
@@ -48,7 +49,10 @@ class IncidentPages:
         if found.id != identifier:
             return RedirectResponse(found.id, 303, layout.headers(scripts=True))
         installation = visit.org_state.installation
-        page = incident_page(found, await host.data.names(visit.org_state), host.clock())
+        interruptions = await host.data.interruptions(visit.org_state, found)
+        page = incident_page(found, await host.data.names(visit.org_state), host.clock(), interruptions)
+        is_open, now = found.is_open, host.clock()
+        items = items_about(await host.data.fleet(visit.org_state), page.pools, now) if is_open else []
         shell = host.shell(request, visit.visitor, installation.org, "Incidents", live=True)
         base = base_of(shell, installation)
-        return host.render(request, "incident.html", shell=shell, page=page, base=base)
+        return host.render(request, "incident.html", shell=shell, page=page, items=items, base=base)

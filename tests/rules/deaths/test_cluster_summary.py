@@ -14,6 +14,7 @@ from ghapp.deaths.cluster_summary import (
     continued,
     namespaces_of,
     phantom_since,
+    possible_phantoms,
     stale_namespaces,
     summary_after,
     unread_since,
@@ -284,3 +285,11 @@ def test_the_start_of_a_phantom_survives_a_time_without_a_view(is_blind, minutes
 def test_an_unreported_phantom_starts_again_after_a_time_without_a_view():
     side = summary_after(summary_after(None, [STUCK], [], NOW), [], [], NOW + 60, is_blind=True)
     assert summary_after(side, [STUCK], [], NOW + 120).since[key(STUCK)] == NOW + 120
+
+
+def test_a_phantom_is_possible_from_its_first_check_until_it_is_reported():
+    first = summary_after(None, [STUCK], [], NOW)
+    assert (possible_phantoms(first), first.phantoms) == ({"linux-1"}, ())
+    later = summary_after(first, [STUCK], [], NOW + LASTING_SECONDS)
+    assert (possible_phantoms(later), later.phantoms) == (set(), (STUCK,))
+    assert possible_phantoms(summary_after(first, [], [], NOW + 20)) == set()

@@ -207,9 +207,29 @@ def test_a_canary_is_a_job_taken_since_the_deploy_and_completed_with_success(run
 
 def test_an_ephemeral_runner_at_work_can_take_no_other_job():
     busy = [each._replace(ephemeral=True, busy=True) for each in pink(3)]
-    assert check(gate([*busy, *at_work()]), "online").text.startswith("0 runners of pink online")
+    assert check(gate([*busy, *at_work()]), "online").text == (
+        "0 of 3 runners of pink online, 1 needed; 3 online and at their only job"
+    )
     free = [each._replace(ephemeral=True) for each in pink(3)]
     assert check(gate([*free, *at_work()]), "online").passed
+
+
+def test_runners_that_come_are_counted_apart_from_those_that_other_pages_call_healthy():
+    starting = on("pink", present(first_seen=NOW - 5, was_online=False, offline_since=NOW - 5), 7)
+    moments_ago = on("pink", present(offline_since=NOW - 10), 8)
+    answer = gate([*pink(1), starting, moments_ago, *at_work()], GateRequest("pink", 3))
+    assert check(answer, "online").text == (
+        "1 of 3 runners of pink online, 3 needed; 1 starting; 1 offline for less than 300 s, and healthy until then"
+    )
+    assert steps(answer)[0] == "wait for 2 runners of pink"
+
+
+def test_no_deploy_is_spoken_of_that_was_not_reported():
+    answer = gate([*pink(1), *at_work()], GateRequest("purple"), ActiveShardSources())
+    texts = [each.text for each in answer.checks] + [each.why for each in answer.next]
+    assert answer.passed
+    assert not [text for text in texts if "last deploy" in text or "was deployed" in text]
+    assert "no deploy was reported that would name it" in check(answer, "role").text
 
 
 @pytest.mark.parametrize(
@@ -273,7 +293,7 @@ def test_without_a_deploy_there_is_no_canary_and_the_next_step_is_to_report_it()
         [*pink(3), *at_work()], GateRequest("pink", canary=True), ActiveShardSources((deploy("purple", "active"),))
     )
     assert check(answer, "canary").text == "no deploy of pink was reported"
-    assert steps(answer)[0] == "report when pink was deployed"
+    assert steps(answer)[0] == "report the deploy of pink"
 
 
 def test_a_canary_on_a_quiet_fleet_does_not_make_its_shard_active():

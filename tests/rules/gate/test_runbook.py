@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ghapp.gate.active_shard import ActiveShardAnswer
-from ghapp.gate.judgement import METRICS, STOP, ActiveShardSources, GateRequest
+from ghapp.gate.judgement import STOP, ActiveShardSources, GateRequest
 from ghapp.gate.next_steps import SEVERAL_FAILURES, StepLevel
 from ghapp.gate.terraform_log import TerraformRun
 from tests.rules.builders import NOW, online, present
@@ -79,9 +79,8 @@ def where_sources_disagree_look_at_the_metrics():
         [*pink(1), *at_work()], sources=ActiveShardSources((), "active_url", ActiveShardAnswer("pink", "", NOW))
     )
     assert steps(answer) == [STOP]
-    assert METRICS in answer.next[0].why
-    for metric in ("one-shard", "running-jobs", "ghapp_runners", "/demand"):
-        assert metric in METRICS
+    for metric in ("one-shard", "running-jobs", "ghapp_runners", "ghapp jobs", "/demand"):
+        assert metric in answer.next[0].why
 
 
 def after_a_success_by_hand_verify_flip_shut_down_the_other_and_run_the_pipeline_once():
@@ -186,7 +185,7 @@ def test_a_request_that_does_not_fit_the_shard_leads_to_no_change():
     never = gate(
         [*pink(3), *at_work()], GateRequest("pink", canary=True), ActiveShardSources((deploy("purple", "active"),))
     )
-    assert steps(never) == ["report when pink was deployed"]
+    assert steps(never) == ["report the deploy of pink"]
 
 
 @pytest.mark.parametrize(

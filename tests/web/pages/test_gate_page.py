@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from html import unescape
 
 import httpx
@@ -23,6 +24,7 @@ from ghapp.web.command_api import command_api
 from ghapp.workflow_jobs.job import Job
 from ghapp.workflow_jobs.store import Demand
 from tests.web.conftest import NOW
+from tests.web.pages.conftest import HERE
 
 PAGE = "/orgs/acme/gate"
 POLICY = """
@@ -69,8 +71,13 @@ def key_holder(start, config):
     return start(client=False, has_key=True, **config)
 
 
+async def text_of(key_holder):
+    """The page, with code between backticks as texts have it."""
+    return unescape(re.sub("</?code>", "`", (await key_holder.get(PAGE)).text))
+
+
 async def test_the_page_has_the_same_texts_as_the_api(key_holder, shards, redis):
-    page = unescape((await key_holder.get(PAGE)).text)
+    page = await text_of(key_holder)
     secret, _ = await Tokens(redis).create("ci", ("acme",), ("read",), NOW)
     for shard in ("pink", "purple"):
         address = f"/v1/orgs/acme/pools/rollout/shards/{shard}/gate"
@@ -82,7 +89,7 @@ async def test_the_page_has_the_same_texts_as_the_api(key_holder, shards, redis)
 
 
 async def test_the_page_has_the_same_texts_as_the_command(key_holder, shards, redis, redis_url, config, clock):
-    page = unescape((await key_holder.get(PAGE)).text)
+    page = await text_of(key_holder)
     settings = Settings.read({**config, "GHAPP_REDIS_URL": redis_url})
     (pool,) = settings.pools_of("acme")
     transport = httpx.ASGITransport(command_api(settings, stores_over(redis), clock, "mona"))
@@ -93,6 +100,27 @@ async def test_the_page_has_the_same_texts_as_the_command(key_holder, shards, re
     texts.remove("next, cheapest and safest first:")
     assert len(texts) > 6
     assert [text for text in texts if text not in page] == []
+
+
+async def test_no_backtick_is_left_on_the_page_and_it_has_the_command_that_waits(key_holder, shards):
+    page = unescape((await key_holder.get(PAGE)).text)
+    assert "`" not in page
+    assert "ghapp gate acme rollout pink --timeout 600" in page
+
+
+async def test_the_command_on_the_page_reports_the_deploy(start, config, shards, redis):
+    browser = start(client=False, has_key=True, GHAPP_PUBLIC_URL=HERE, **config)
+    page = unescape((await browser.get(PAGE)).text)
+    (command,) = {each for each in re.findall(r"<code>(curl .*?)</code>", page) if "/shards/pink" in each}
+    assert command.startswith("curl --fail-with-body -X PUT -H ")
+    secret, _ = await Tokens(redis).create("ci", ("acme",), ("claim",), NOW)
+    *_, header, _, body, address = shlex.split(command.replace("$GHAPP_TOKEN", secret))
+    name, _, value = header.partition(": ")
+    assert address.startswith(f"{HERE}/v1/")
+    answer = await browser.put(address, headers={name: value}, content=body)
+    assert answer.status_code == 204
+    (deploy,) = await Shards(redis).deploys(shards, "rollout")
+    assert (deploy.shard, deploy.role) == ("pink", Role.INACTIVE)
 
 
 async def test_the_active_shard_comes_first(key_holder, shards):

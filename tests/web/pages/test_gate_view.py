@@ -11,6 +11,7 @@ from ghapp.gate.pages import gate_page
 from ghapp.gate.shard_checks import Check
 from ghapp.settings import PoolSettings
 from ghapp.web.gates import PoolGates
+from ghapp.web.pages.views.wording import coded
 from tests.web.conftest import NOW
 
 GOOD, BAD, SHOWN = (
@@ -26,7 +27,7 @@ def gate(shard="pink", role=Role.INACTIVE, checks=(GOOD,), steps=(), active="pur
 
 
 def shown(*gates, name="linux", deploys=()):
-    return PoolGates(PoolSettings("acme", name, shard_label="shard"), gates, tuple(deploys))
+    return PoolGates("acme", PoolSettings("acme", name, shard_label="shard"), gates, tuple(deploys))
 
 
 PURPLE = gate("purple", Role.ACTIVE)
@@ -67,13 +68,14 @@ def test_the_headline_reports_the_worst_gate(found, severity, sentence):
 def test_a_disagreement_of_the_sources_is_a_stop_of_the_whole_pool():
     unknown = [gate(each, Role.UNKNOWN, [BAD], [STOP], active=None) for each in ("pink", "purple")]
     (pool,) = gate_page([shown(*unknown)], NOW).pools
-    assert (pool.stop, pool.active) == (STOP, "")
+    assert (pool.stop.step, pool.active) == (coded(STOP.step), "")
     assert [each.severity for each in pool.shards] == ["critical", "critical"]
 
 
 def test_a_failing_shard_with_a_known_role_is_not_a_stop():
     (pool,) = gate_page([shown(gate(checks=[BAD], steps=[FIX]), PURPLE)], NOW).pools
-    assert (pool.stop, pool.active, pool.shards[0].next) == (None, "purple", (FIX,))
+    assert (pool.stop, pool.active) == (None, "purple")
+    assert [(each.step, each.why) for each in pool.shards[0].next] == [(coded(FIX.step), coded(FIX.why))]
 
 
 @pytest.mark.parametrize(

@@ -5,12 +5,14 @@ from __future__ import annotations
 import pytest
 
 from ghapp.incidents.incident import FuseStep, LossEnd, LossIncident, RunnerLoss, incident_of
+from ghapp.incidents.interruptions import PauseChange, interruptions_of
 from ghapp.incidents.pages import (
     MOST_ENTRIES,
     MOST_FIRST,
     MOST_NAMED,
     MOST_ROWS,
     TOGETHER_SECONDS,
+    IncidentFuse,
     incident_page,
     incidents_page,
     open_incidents,
@@ -19,12 +21,14 @@ from ghapp.incidents.pages import (
 )
 from ghapp.incidents.texts import ENDS, PROOFS
 from ghapp.remediation.fuse import FUSE_REASONS, Fuse, FuseReason, Position
+from ghapp.remediation.store import Pause
 from ghapp.runners.evidence import Survey
 from ghapp.runners.verdict import Reason
 from ghapp.settings import PoolSettings
-from ghapp.web.pages.views.overview import overview
+from ghapp.web.pages.views.overview import items_about, overview
 from ghapp.web.pages.views.paging import PAGE_SIZE
 from tests.report.fleets import fleet_of
+from tests.rules.builders import lost
 from tests.web.conftest import NOW
 
 POOL = "linux-4vcpu"
@@ -170,18 +174,20 @@ def test_the_time_line_of_a_loss_goes_from_its_first_evidence_to_its_successor()
 def test_an_entry_of_a_fuse_has_its_change_and_the_reason():
     batch = step(40, Position.PROVING, FuseReason.BATCH_ONLINE, batch=6)
     resumed = step(15, Position.PROVING, FuseReason.RESUMED, batch=3, by="mona")
-    fuse_entries = [
-        each for each in texts(incident(loss(), steps=[TRIP, batch, STOP, resumed, CLOSE])) if "fuse" in each[0]
-    ]
+    steps = [TRIP._replace(lost=1, expected=4), batch, STOP, resumed, CLOSE]
+    fuse_entries = [each for each in texts(incident(loss(), steps=steps)) if "fuse" in each[0]]
     assert fuse_entries == [
         (
             "fuse-proving",
-            f"The fuse of {POOL} tripped: too many runners were lost at once (12 of 40); 3 runners may be replaced",
+            f"The fuse of {POOL} tripped: too many runners were lost at once (1 of 4); 3 runners may be replaced",
             "MassLoss",
         ),
         (
             "fuse-proving",
-            "Next batch: successors of the last batch are online; 6 runners may be replaced",
+            (
+                f"The fuse of {POOL} goes on with the next batch: successors of the last batch are online; "
+                "6 runners may be replaced"
+            ),
             "BatchOnline",
         ),
         (
@@ -293,10 +299,91 @@ def test_open_losses_are_the_first_of_a_bounded_number_of_rows():
 
 def test_the_cards_have_the_counts_and_the_times_to_heal():
     page = incident_page(incident(healed(1, 90), healed(2, 40), healed(3, 30), loss(4), steps=[TRIP]), {}, NOW)
-    assert (page.lost, page.still_lost, page.healed, page.batches) == (4, 1, 3, 1)
+    assert (page.lost, page.still_lost, page.healed) == (4, 1, 3)
     assert (page.heal, page.longest_heal) == ("1 min", "1 min 10 s")
-    assert (page.fuse, page.fuse_code) == ("proving", "MassLoss")
+    assert page.fuses == (IncidentFuse(POOL, "proving", 1, FUSE_REASONS[FuseReason.MASS_LOSS], "MassLoss"),)
     assert page.sentence == "4 runners were lost, the first 1 min ago; 1 has no successor online yet."
+
+
+def test_losses_that_a_fuse_counted_before_this_incident_are_counted_apart():
+    two = incident(loss(1), loss(2, confirmed_at=NOW - 30), loss(3, pool="b"), steps=[TRIP])
+    assert [text for _, text, code in texts(two) if code == "MassLoss"] == [
+        (
+            f"The fuse of {POOL} tripped: too many runners were lost at once (it counted 12 of 40 within its window: "
+            "1 of this incident, 11 of earlier ones); 3 runners may be replaced"
+        )
+    ]
+
+
+def test_each_fuse_of_an_incident_is_named_with_its_own_position_batches_and_reason():
+    batch = step(40, Position.PROVING, FuseReason.BATCH_ONLINE, batch=6)
+    page = incident_page(
+        incident(loss(), loss(2, pool="b"), steps=[TRIP, batch, CLOSE, STOP._replace(pool="*", at=NOW - 5)]), {}, NOW
+    )
+    assert [(each.name, each.position, each.batches, each.code) for each in page.fuses] == [
+        ("whole organization (*)", "stopped", 0, "BatchNeverOnline"),
+        (POOL, "closed", 2, "Healed"),
+    ]
+
+
+ADMIN = Pause("lisa", "driver update", NOW - 500)
+
+
+@pytest.mark.parametrize(
+    ("one", "changes", "pauses", "survey", "shown"),
+    [
+        (loss(), [PauseChange(NOW - 30, "mona", "pause", "*", "why")], {}, {}, ["pause"]),
+        (
+            loss(),
+            [PauseChange(NOW - 30, "mona", "pause", POOL), PauseChange(NOW - 9, "mona", "resume", POOL)],
+            {},
+            {},
+            ["pause", "resume"],
+        ),
+        (loss(), [PauseChange(NOW - 30, "mona", "pause", "gpu")], {}, {}, []),
+        (loss(), [PauseChange(NOW - 101, "mona", "pause", "*")], {}, {}, []),
+        (healed(), [PauseChange(NOW - 39, "mona", "pause", "*")], {}, {}, []),
+        (loss(), [], {"*": ADMIN}, {}, ["pause"]),
+        (loss(), [], {"gpu": ADMIN}, {}, []),
+        (healed(), [], {"*": ADMIN}, {}, []),
+        (loss(), [], {"*": Pause("lisa", "driver update", NOW - 30)}, {}, []),
+        (loss(), [], {}, {"blind": ((NOW - 200, NOW - 150), (NOW - 80, NOW - 30))}, ["blind", "sight"]),
+        (loss(), [], {}, {"blind": ((NOW - 200, NOW - 100),)}, ["blind", "sight"]),
+        (healed(), [], {}, {"blind": ((NOW - 50, NOW - 30),)}, ["blind"]),
+        (healed(), [], {}, {"blind": ((NOW - 30, NOW - 20),)}, []),
+        (loss(), [], {}, {"failing_since": NOW - 500, "failure": "GitHubUnavailable"}, ["blind"]),
+        (healed(), [], {}, {"failing_since": NOW - 5, "failure": "GitHubUnavailable"}, []),
+    ],
+)
+def test_pauses_and_time_without_a_list_are_part_of_the_time_line_while_the_incident_lasts(
+    one, changes, pauses, survey, shown
+):
+    found = interruptions_of(incident(one), changes, pauses, Survey(**survey), NOW)
+    assert [each.kind for each in found] == shown
+    kinds = [each.kind for each in incident_page(incident(one), {}, NOW, found).entries]
+    assert [kind for kind in kinds if kind in ("pause", "resume", "blind", "sight")] == shown
+
+
+def test_a_pause_is_shown_with_who_paused_what_and_why():
+    changes = [
+        PauseChange(NOW - 30, "mona", "pause", "*", "driver update"),
+        PauseChange(NOW - 9, "lisa", "resume", POOL),
+    ]
+    assert [each.text for each in interruptions_of(incident(loss()), changes, {"*": ADMIN}, Survey(), NOW)] == [
+        "Remediation of the whole organization was paused already, by lisa: driver update; nothing is replaced",
+        "mona paused remediation of the whole organization: driver update; nothing is replaced",
+        f"lisa resumed remediation of {POOL}",
+    ]
+
+
+def test_what_holds_up_the_pools_of_an_incident_is_shown_with_who_acts_next():
+    pause = Pause("lisa", "update", NOW - 30)
+    fleet = fleet_of(lost(1), rules=RULES, pauses={POOL: pause, "gpu": pause}, mode="act", survey=Survey(NOW - 5, 1))
+    items = items_about(fleet, {POOL}, NOW)
+    assert [(each.sentence.partition(":")[0], each.who, each.incident) for each in items] == [
+        (f"1 of 1 runner of {POOL} is lost", "A person has to act.", ""),
+        (f"Remediation is paused in {POOL} by lisa", "A person has to act.", ""),
+    ]
 
 
 @pytest.mark.parametrize(

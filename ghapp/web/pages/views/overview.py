@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 from urllib.parse import urlencode
@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 from ghapp.remediation.fuse import WHOLE_INSTALLATION, Position
 from ghapp.remediation.pause import PauseView
 from ghapp.report.fleet import FleetView, PoolView, by_pool
-from ghapp.report.headline import Headline, HeadlineKind, Severity, headlines
+from ghapp.report.headline import Headline, HeadlineKind, Severity, headlines, holding_up
 from ghapp.runners.texts import fuse_history
 from ghapp.runners.verdict import State
 from ghapp.web.pages.views.wording import Moment, TextPart, coded, moment
@@ -68,7 +68,9 @@ class PoolLine(NamedTuple):
 class OpenItem(NamedTuple):
     """One of the headlines: what is wrong, since when, and what to do. `page` is below the organization's.
 
-    `incident` is the id of the incident with a page of its own; empty if there is none.
+    Attributes:
+        incident: the id of the incident with a page of its own; empty if there is none.
+        who: who acts next.
     """
 
     severity: Severity
@@ -78,6 +80,7 @@ class OpenItem(NamedTuple):
     command: str
     page: str
     incident: str = ""
+    who: str = ""
 
 
 class OverviewPage(NamedTuple):
@@ -138,7 +141,14 @@ def _item(headline: Headline, open_incidents: Mapping[str, str], now: float) -> 
         headline.command,
         headline.page,
         open_incidents.get(headline.pool or WHOLE_INSTALLATION, "") if has_incident else "",
+        "A person has to act." if headline.needs_a_person else "No person has to act now.",
     )
+
+
+def items_about(fleet: FleetView, pools: Collection[str], now: float) -> list[OpenItem]:
+    """Returns what happens next to the lost runners of these pools, and what holds them up, without links to there."""
+    found = holding_up(fleet, [each for each in by_pool(fleet, now) if each.name in pools], now)
+    return [_item(each, NO_INCIDENTS, now) for each in found]
 
 
 def state_counts(count: Counter[State]) -> tuple[StateCount, ...]:

@@ -1,0 +1,101 @@
+"""What held up the replacements of an incident from outside: pauses, and time without a complete list. Pure.
+
+Losses and fuses are recorded with their incident; these are taken from the audit log and from the survey of the lists.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from ghapp.incidents.incident import LossIncident
+from ghapp.remediation.fuse import WHOLE_INSTALLATION
+from ghapp.remediation.pause import PauseView
+from ghapp.runners.evidence import Survey
+
+PAUSE, RESUME = "pause", "resume"
+"""Actions of the audit log."""
+
+
+class PauseChange(NamedTuple):
+    """A pause or a resumption of a pool, or of the whole organization (`*`), by a person or a token."""
+
+    at: float
+    who: str
+    action: str
+    pool: str
+    why: str = ""
+
+
+class Interruption(NamedTuple):
+    """One entry of the time line. `kind` is `pause`, `resume`, `blind` or `sight`; `code` may be empty."""
+
+    at: float
+    kind: str
+    text: str
+    code: str = ""
+
+
+def interruptions_of(
+    incident: LossIncident,
+    changes: Sequence[PauseChange],
+    pauses: Mapping[str, PauseView],
+    survey: Survey,
+    now: float,
+) -> list[Interruption]:
+    """Returns what held up the pools of an incident while it lasted, the oldest first.
+
+    Args:
+        incident: the incident.
+        changes: from the audit log, in any order.
+        pauses: those in effect now, by pool; `*` for the whole organization.
+        survey: of the last lists.
+        now: epoch seconds.
+    """
+    pools = {WHOLE_INSTALLATION, *(each.pool for each in incident.losses)}
+    began, until = incident.began, now if incident.ended is None else incident.ended
+    found = [
+        *(_change(each) for each in changes if each.pool in pools and began <= each.at <= until),
+        *(_earlier(pool, each, began) for pool, each in pauses.items() if pool in pools and _held(incident, each)),
+        *_blind(survey, began, until),
+    ]
+    return sorted(found)
+
+
+def _held(incident: LossIncident, pause: PauseView) -> bool:
+    """True if a pause that is in effect began before an incident that is open: no change within it shows it."""
+    return incident.ended is None and pause.at < incident.began
+
+
+def _change(change: PauseChange) -> Interruption:
+    where, why = _where(change.pool), f": {change.why}" if change.why else ""
+    if change.action == PAUSE:
+        return Interruption(change.at, PAUSE, f"{change.who} paused remediation{where}{why}; nothing is replaced")
+    return Interruption(change.at, RESUME, f"{change.who} resumed remediation{where}")
+
+
+def _earlier(pool: str, pause: PauseView, began: float) -> Interruption:
+    why = f": {pause.why}" if pause.why else ""
+    text = f"Remediation{_where(pool)} was paused already, by {pause.who}{why}; nothing is replaced"
+    return Interruption(began, PAUSE, text)
+
+
+def _where(pool: str) -> str:
+    return " of the whole organization" if pool == WHOLE_INSTALLATION else f" of {pool}"
+
+
+def _blind(survey: Survey, began: float, until: float) -> Iterator[Interruption]:
+    """Yields the beginning and the end of each time without a complete list; the present one has no end."""
+    waits = "no complete list of runners could be read; nothing is confirmed, removed or replaced on old knowledge"
+    for begin, end in _spans(survey.blind, began, until):
+        yield Interruption(begin, "blind", f"From here {waits}")
+        if end <= until:
+            yield Interruption(end, "sight", "A complete list of runners was read again")
+    if survey.failing_since is not None and survey.failing_since <= until:
+        yield Interruption(max(began, survey.failing_since), "blind", f"Since then {waits}", survey.failure)
+
+
+def _spans(blind: Iterable[tuple[float, float]], began: float, until: float) -> Iterator[tuple[float, float]]:
+    for begin, end in blind:
+        if begin <= until and end >= began:
+            yield max(begin, began), end
