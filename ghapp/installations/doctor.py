@@ -123,7 +123,7 @@ async def _of_records(
         stores.fuses.pauses(installation.id),
         stores.reports.check_run_state(installation.id),
     )
-    facts = (await stores.delivery_status.facts([installation.id]))[installation.id]
+    facts = (await stores.delivery_status.facts([installation.caller]))[installation.caller]
     gaps = completeness(facts, now)
     runners = (await stores.runners.all(installation.id)).values()
     # Only then may any runner wait for deliveries.

@@ -91,6 +91,19 @@ def org_policies(orgs: Mapping[str, Any], base: Policy, mistakes: Mistakes) -> d
     return policies
 
 
+def check_reports(policies: Mapping[str, Policy], base: Policy, mistakes: Mistakes) -> None:
+    """Checks that each repository's fleet has a check run of its own: GitHub shows the last of one name and commit."""
+    taken: set[str] = set()
+    for name, policy in policies.items():
+        where, repository = f"[orgs.{toml_string(name)}.report] repository", policy.report.repository
+        if kind_of(name) is not ScopeKind.REPOSITORY or repository is None:
+            continue
+        of_owner = policies.get(owner_of(name).lower(), base).report.repository or ""
+        if repository.lower() in {of_owner.lower(), *taken}:
+            mistakes.add(f"{where}: {repository} has another fleet's check run; name another repository", where)
+        taken.add(repository.lower())
+
+
 def inherited_policy(org: str, policies: Mapping[str, Policy], base: Policy) -> Policy:
     """Returns the policy of an org without tables of its own: of a repository its owner's, of all others the base.
 

@@ -20,7 +20,7 @@ from ghapp.errors import ConfigurationError
 from ghapp.installations.scope import ScopeKind, ScopeRule, kind_of, owner_of
 from ghapp.proxies import require_usable_proxies
 from ghapp.settings.mistakes import Mistakes
-from ghapp.settings.policy import inherited_policy, org_policies, read_policy, read_toml
+from ghapp.settings.policy import check_reports, inherited_policy, org_policies, read_policy, read_toml
 from ghapp.settings.pools import command_env_of, pool_secrets_of, read_pools
 from ghapp.settings.scopes import read_scopes
 from ghapp.settings.tables import Policy, PoolSettings
@@ -124,6 +124,7 @@ class Settings:
         orgs = mistakes.read("[orgs]", {}, optional_table, tables, "orgs")
         policy = read_policy({name: rows for name, rows in tables.items() if name not in NO_POLICY}, mistakes)
         own_policies = org_policies(orgs, policy, mistakes)
+        check_reports(own_policies, policy, mistakes)
         pools = read_pools(mistakes.read("[[pools]]", [], rows, tables, "pools"), mistakes)
         scopes = read_scopes(mistakes.read("[[scopes]]", [], rows, tables, "scopes"), mistakes)
         state_dir = mistakes.read("GHAPP_STATE_DIR", None, _state_dir, environ.get("GHAPP_STATE_DIR"))

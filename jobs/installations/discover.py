@@ -42,7 +42,7 @@ async def discover() -> None:
 
 
 async def discover_installations(context: JobContext) -> int:
-    """Records every installation and schedules its sweeps, or ends them; returns how many installations exist.
+    """Records every installation and schedules its sweeps, or ends them; returns how many exist, scopes included.
 
     Scopes of enterprises are recorded with them; those of repositories stay with their installation, and a job of each
     installation finds new ones.
@@ -107,7 +107,7 @@ async def _discover_again(context: JobContext, found: list[Installation]) -> Non
     if not found:
         intervals = [UNINSTALLED_DISCOVERY_SECONDS]
     if intervals:
-        slot, at = _next_slot(now, min(intervals), len(found))
+        slot, at = _next_slot(now, min(intervals), _of_app(found))
         due = min(due, at)
         if due == at:
             context.ask(JobName.INSTALLATIONS, key=f"installations-{slot}", after_seconds=due - now)
@@ -120,8 +120,13 @@ async def discover_soon(context: JobContext) -> None:
     Its key is of its time: a discovery that runs now may have read its list before the delivery.
     """
     now = context.clock()
-    slot, at = _next_slot(now, UNINSTALLED_DISCOVERY_SECONDS, len(await context.installations.all()))
+    slot, at = _next_slot(now, UNINSTALLED_DISCOVERY_SECONDS, _of_app(await context.installations.all()))
     context.ask(JobName.INSTALLATIONS, key=f"installations-delivered-{slot}", after_seconds=at - now)
+
+
+def _of_app(found: Iterable[Installation]) -> int:
+    """Returns how many of these GitHub lists as the App's installations."""
+    return sum(each.kind is ScopeKind.ORGANIZATION for each in found)
 
 
 def _next_slot(now: float, wait: float, installations: int) -> tuple[int, float]:
@@ -131,12 +136,18 @@ def _next_slot(now: float, wait: float, installations: int) -> tuple[int, float]
     return slot, slot * wait
 
 
+async def contradict(context: JobContext, installation_id: int) -> None:
+    """Discards GitHub's cached answers about an installation and its repositories' scopes, after a delivery."""
+    for each in (installation_id, *(scope.id for scope in await context.installations.scopes_of(installation_id))):
+        await context.installation_states.contradict(each)
+
+
 async def installation_changed(context: JobContext, delivery: Delivery) -> None:
     """Applies an `installation` delivery at once; the discovery that follows corrects it where needed."""
     payload, action = delivery.installation, delivery.action
     if payload is None or action not in (*BEGUN, *ENDED):
         return
-    await context.installation_states.contradict(payload.id)
+    await contradict(context, payload.id)
     if action == "deleted":
         removed = [payload.id, *(each.id for each in await context.installations.scopes_of(payload.id))]
         await context.uninstalled.removed(removed, context.clock())

@@ -15,6 +15,7 @@ from ghapp.github.checks import Checks
 from ghapp.github.runner_groups import read_runner_groups
 from ghapp.installations.installation import Installation
 from ghapp.installations.pacing import Purpose
+from ghapp.installations.scope import ScopeKind
 from ghapp.log import logger
 from ghapp.queue.jobs import JobName
 from ghapp.store.views import load_job_queue
@@ -98,16 +99,23 @@ def _lasting_reason(queue: JobQueue, job: Job) -> QueueReason | None:
 
 
 async def _with_runner_groups(context: JobContext, installation: Installation, queue: JobQueue) -> JobQueue:
-    """Reads the runner groups if a job waits for their runners, and they were not read within the hour."""
+    """Reads the runner groups if a job waits for their runners, and they were not read within the hour.
+
+    With an enterprise among the scopes, its groups are read, too, whatever a job waits for.
+    """
     known, now = queue.inputs.groups, queue.now
     waiting = [job for job in queue.queued if now - job.queued_at >= NOT_ASSIGNED_SECONDS]
     used = {each.group_id for job in waiting for each in queue.placement(job).able if each.group_id is not None}
-    if not used or (known is not None and 0 <= now - known.read_at < GROUPS_SECONDS):
+    if installation.kind is not ScopeKind.ORGANIZATION:
+        return queue  # it has no groups, and its organization's are read for its own jobs
+    with_inherited = any(each.enterprise is not None for each in context.settings.scopes)
+    if not (used or (with_inherited and waiting)) or (known is not None and 0 <= now - known.read_at < GROUPS_SECONDS):
         return queue
     try:
         client = await context.installation_client(installation, Purpose.REPORT)
+        org = client.installation.org
         all_used = {each.group_id for each in queue.capacities if each.group_id is not None}
-        groups = RunnerGroups(now, await read_runner_groups(client, client.installation.org, all_used))
+        groups = RunnerGroups(now, await read_runner_groups(client, org, all_used, with_inherited=with_inherited))
     except GitHubError as error:
         log.warning("runner groups not read", installation=installation.id, org=installation.org, why=str(error))
         read_at = now - GROUPS_SECONDS + GROUPS_RETRY_SECONDS

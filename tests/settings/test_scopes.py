@@ -81,6 +81,13 @@ def test_a_repository_inherits_its_owner_s_tables_but_not_its_check_run(read):
     assert settings.of("enterprises/acme").remediation.mode == "act"
 
 
+@pytest.mark.parametrize("owner", ["[report]", "[orgs.acme.report]", '[orgs."acme/web".report]'])
+def test_two_fleets_with_one_check_run_are_refused(read, owner):
+    tables = f'{owner}\nrepository = "acme/.github"\n[orgs."acme/api".report]\nrepository = "acme/{{}}"\n'
+    assert read(tables.format("api")).of("acme/api").report.repository == "acme/api"
+    assert "has another fleet's check run" in refusal(read, tables.format(".GitHub"))
+
+
 def test_the_order_of_the_tables_does_not_matter_for_what_a_repository_inherits(read):
     settings = read('[orgs."acme/api".sweep]\ninterval_seconds = 30\n[orgs.acme.remediation]\nmode = "off"\n')
     assert settings.of("acme/api").remediation.mode == "off"

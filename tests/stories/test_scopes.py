@@ -6,10 +6,15 @@ from contextlib import asynccontextmanager, contextmanager
 
 import pytest
 
+from ghapp.report.check_run import SWEEP
+from ghapp.runners.delivery_lag import DeliveryArrivals, LateArrival
 from ghapp.runners.verdict import State
 from ghapp.sandbox.config import LEAST_PRIVILEGE, PoolConfig
+from jobs.checks.publisher import CheckRunOutcome
+from jobs.delivery_gaps.completeness import delivery_gaps
 from jobs.installations.discover import discover_installations
 from jobs.installations.scopes import find_scopes_of
+from jobs.reports.health_report import report_installation
 from jobs.runners.sweep import sweep_installation
 
 OWN = "api-own"
@@ -274,3 +279,33 @@ async def test_a_scope_that_is_not_configured_any_more_ends(scoped):
         object.__setattr__(app.settings, "scopes", ())
         assert await scopes(app) == {}
         assert [each.id for each in await app.context.installations.all()] == [app.installation]
+
+
+async def test_a_repository_s_check_run_is_posted_in_its_repository_and_its_button_sweeps_it_alone(scoped):
+    of_api = '[orgs."acme/api".report]\nrepository = "acme/web"\n'
+    async with scoped(SCOPE + OWN_POOL + of_api) as app:
+        app.listen()
+        api = (await scopes(app))["acme/api"]
+        await live_in(app, api)
+        assert await report_installation(app.context, api.id) is CheckRunOutcome.CREATED
+        posted = app.sandbox.world.orgs["acme"].repositories["web"].check_runs
+        ((check_run, shown),) = posted.items()
+        assert shown["external_id"] == f"ghapp-{api.id}"
+        assert "3 runners" in shown["output"]["title"] + shown["output"]["summary"]
+        before = await app.context.schedule.next(app.installation)
+        app.sandbox.control.click("acme", check_run_id=check_run, identifier=SWEEP.identifier)
+        await app.receive_all()
+        assert await app.context.schedule.next(api.id) == app.clock()
+        assert await app.context.schedule.next(app.installation) == before
+
+
+async def test_what_is_known_of_the_installation_s_deliveries_holds_for_its_repositories(scoped):
+    async with scoped() as app:
+        org = await app.context.installations.one(app.installation)
+        api = (await scopes(app))["acme/api"]
+        now = app.clock()
+        assert await delivery_gaps(app.context, api, now) == ()
+        late = DeliveryArrivals(last_at=now, late=(LateArrival(now, 600.0),))
+        await app.context.delivery_status.save_arrivals({org.id: late})
+        (gap,) = await delivery_gaps(app.context, org, now)
+        assert await delivery_gaps(app.context, api, now) == (gap,)

@@ -265,6 +265,7 @@ class FleetPages:
         declared = await host.data.audited(installation.id, most, Trail.CONTROLLERS) if manages else []
         sparklines = await host.data.sparklines(visit.org_state, page)
         cluster = await host.data.cluster(installation.id)
+        leaks = await host.data.leaks(visit.org_state)
         is_live = most < MOST_ENTRIES
         shell = host.shell(request, visit.visitor, installation.org, "Overview", live=is_live)
         base = base_of(shell, installation)
@@ -275,6 +276,7 @@ class FleetPages:
             page=page,
             sparklines=sparklines,
             cluster=cluster,
+            leaks=leaks,
             changes=audit_lines(changes, now, has_addresses=manages),
             attempts=audit_lines(attempts, now, has_addresses=manages),
             declared=audit_lines(declared, now, has_addresses=manages),
