@@ -26,6 +26,7 @@ from ghapp.gate.next_steps import NextStep
 from ghapp.gate.shard_checks import Check
 from ghapp.installations.scope import ScopeKind, kind_of
 from ghapp.installations.scope_paths import path_segment
+from ghapp.leaks.documents import leaks_of_name
 from ghapp.nearest_name import meant
 from ghapp.remediation.fuse import resume_command
 from ghapp.remediation.store import WHOLE_ORG
@@ -148,7 +149,7 @@ class ApiClient:
         return [each["name"] for path in paths async for each in self._pages(path, "runners")]
 
     async def runner(self, org: str, name_or_id: str) -> dict[str, Any]:
-        """Returns the health document of a runner with `death` and `phantoms`."""
+        """Returns the health document of a runner with `death`, `phantoms` and `leaks`: its pod, if that leaked."""
         (found_org,) = await self._orgs(org)
         base = f"/v1/orgs/{path_segment(found_org)}"
         overview = await self._get(f"{base}/overview")
@@ -157,18 +158,18 @@ class ApiClient:
             document = await self._get(f"{base}/runners/{int(name_or_id)}/health")
         is_known = document["reason"] != Reason.NEVER_OBSERVED
         name = document["name"] if is_known else name_or_id
-        phantoms = phantoms_of_runner(overview["phantoms"], name)
+        phantoms, leaks = phantoms_of_runner(overview["phantoms"], name), leaks_of_name(overview["leaks"], name)
         try:
             runner_id = {"runner_id": document["runner_id"]} if is_known else {}
             death = await self._get(f"{base}/deaths/{_part(name)}", runner_id)
         except NoSuchObjectError:
-            if not is_known and not phantoms:
+            if not is_known and not phantoms and not leaks:
                 see = shell_command("ghapp", "runners", "--org", org)
                 raise GhappError(f"{org} {name_or_id}: unknown runner; see `{see}`") from None
             death = None
         if not is_known:
             document = {**document, "name": name, "runner_id": None if death is None else death["runner_id"]}
-        return {**document, "death": death, "phantoms": phantoms}
+        return {**document, "death": death, "phantoms": phantoms, "leaks": leaks}
 
     async def jobs(
         self, org: str | None, state: str | None, pool: str | None, search: JobSearch, pull: PullReference | None

@@ -156,7 +156,7 @@ class GatePages:
         if isinstance(visit := await host.visit(request), Response):
             return visit
         installation = visit.org_state.installation
-        gates = await host.data.gates(visit.org_state, visit.rights.reads)
+        gates = await host.data.gates(visit.org_state, visit.reads)
         page = gate_page(gates, host.clock())
         shell = host.shell(request, visit.visitor, installation.org, "Gate", live=True)
         base = base_of(shell, installation)

@@ -62,8 +62,9 @@ class GitHubUser(msgspec.Struct, frozen=True):
 
 
 class UserRepository(NamedTuple):
-    """A repository that a person may read: `owner/name`, and whether they are an admin of it."""
+    """A repository that a person may read: its id, `owner/name`, and whether they are an admin of it."""
 
+    id: int
     name: str
     is_admin: bool
 
@@ -77,6 +78,7 @@ class _Permissions(msgspec.Struct, frozen=True):
 
 
 class _Repository(msgspec.Struct, frozen=True):
+    id: Id
     full_name: Name
     permissions: _Permissions | None = None
 
@@ -209,7 +211,8 @@ class UserAuthorization:
         others = await asyncio.gather(*(self._repositories(token, installation, each) for each in range(2, pages + 1)))
         rows = [each for page in (first, *others) for each in page.repositories]
         return tuple(
-            UserRepository(each.full_name, each.permissions is not None and each.permissions.admin) for each in rows
+            UserRepository(each.id, each.full_name, each.permissions is not None and each.permissions.admin)
+            for each in rows
         )
 
     async def _repositories(self, token: str, installation: int, page: int) -> _Repositories:

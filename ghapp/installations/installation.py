@@ -88,6 +88,11 @@ class Installation:
         return kind_of(self.org)
 
     @property
+    def repository_id(self) -> int:
+        """GitHub's id of the repository, of a repository's scope."""
+        return -self.id
+
+    @property
     def scope(self) -> Scope:
         """Its runners' scope, as GitHub's API names it."""
         kind = self.kind
@@ -159,7 +164,7 @@ def repository_scope(parent: Installation, repository_id: int, name: str, called
         permissions=parent.permissions,
         suspended=parent.suspended,
         login="" if called == org else called,
-        names=() if called == org else (called, org),
+        names=(called, org) if called != org and parent.answers_to(owner_of(called)) else (),
         parent=parent.id,
     )
 

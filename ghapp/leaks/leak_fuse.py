@@ -52,6 +52,7 @@ class ReapedPod(NamedTuple):
         runner_name: its runner's name at GitHub.
         was_registered: GitHub listed that runner when the pod was deleted, offline.
         at: when the deletion was recorded.
+        reason: why it was a leak, in a sentence.
     """
 
     uid: str
@@ -61,6 +62,7 @@ class ReapedPod(NamedTuple):
     runner_name: str
     was_registered: bool
     at: float
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,6 +40,13 @@ class Orphan(NamedTuple):
     was_registered: bool = False
 
 
+def reason_of(found: Orphan) -> str:
+    """Returns why a pod was a leak: for how long it was unclaimed, and what GitHub or the cluster showed last."""
+    unclaimed = f"unclaimed for {found.found_at - found.unclaimed_since:.0f} s"
+    last = [text for _, source, text in found.evidence if source == "list"]
+    return "; ".join((unclaimed, *last))
+
+
 def orphan(
     pod: Pod,
     runner_name: str,

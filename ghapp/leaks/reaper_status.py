@@ -38,6 +38,24 @@ Stop = tuple[str, str]
 """A `StopReason`, and the deleted pod that was in use, as `namespace/pod`."""
 
 
+MOST_LEAKING = 50
+
+
+class LeakingPod(NamedTuple):
+    """A pod without use that was not deleted. Fields are only ever appended.
+
+    Attributes:
+        since: since when it is unclaimed, or when it was created (epoch seconds).
+        guard: the guard that keeps it; empty if it is only reported, or waits for its turn.
+    """
+
+    namespace: str
+    pod: str
+    runner_name: str
+    since: float
+    guard: str = ""
+
+
 class ReaperStatus(NamedTuple):
     """Status of one org's reaper.
 
@@ -78,6 +96,18 @@ def examples(result: TickResult) -> dict[str, tuple[Example, ...]]:
         if pods:
             found[guard.value] = tuple(pods[:MOST_EXAMPLES])
     return found
+
+
+def leaking(result: TickResult) -> tuple[LeakingPod, ...]:
+    """Returns the unused pods that the tick leaves: deferred, only reported, held, or kept."""
+    kept = [(pod, guard.value) for pod, guard in (*result.held, *result.kept) if guard in REPORTED]
+    found = [*((pod, "") for pod in (*result.would_reap, *result.deferred)), *kept]
+    found.sort(key=lambda each: (each[0].created_at, each[0].uid))
+    names, since = result.memory.names, result.memory.since
+    return tuple(
+        LeakingPod(pod.namespace, pod.name, names.get(pod.uid, ""), since.get(pod.uid, pod.created_at), guard)
+        for pod, guard in found[:MOST_LEAKING]
+    )
 
 
 def stops(fuses: Mapping[str, LeakFuse]) -> dict[str, Stop]:

@@ -11,8 +11,8 @@ from redis.asyncio import Redis
 
 from ghapp.leaks.guards import TickMemory
 from ghapp.leaks.leak_fuse import ReapedPod
-from ghapp.leaks.orphan import Orphan
-from ghapp.leaks.reaper_status import Example, Stop
+from ghapp.leaks.orphan import Orphan, reason_of
+from ghapp.leaks.reaper_status import Example, LeakingPod, Stop
 from ghapp.store import keys
 from ghapp.store.codec import Codec
 from ghapp.store.quarantine import Member, PlainReader, RecordReader
@@ -52,6 +52,7 @@ class Tick(NamedTuple):
         kept: number of pods that each guard keeps, by the guard's code.
         examples: the oldest pods of the guards that are reported with examples, by the guard's code.
         stops: why the reaper's fuses are stopped, by pool: the `StopReason`, and the deleted pod that was in use.
+        leaking: unused pods that were not deleted, oldest first, at most `MOST_LEAKING`.
     """
 
     memory: TickMemory = TickMemory()
@@ -68,6 +69,7 @@ class Tick(NamedTuple):
     kept: Mapping[str, int] = {}
     examples: Mapping[str, tuple[Example, ...]] = {}
     stops: Mapping[str, Stop] = {}
+    leaking: tuple[LeakingPod, ...] = ()
 
 
 _ticks = Codec("reaper-tick", Tick)
@@ -141,13 +143,24 @@ class Leaks:
         return dict(Counter(each.pool for each in await self.reaped_after(installation, since)))
 
 
+_ReapedFields = tuple[str, str, str, str, bool, str]
+
+
 def _reaped_row(orphan: Orphan) -> bytes:
     """Returns the member of a reaped pod: its uid, which has no space, and the other fields."""
-    fields = (orphan.pool, orphan.namespace, orphan.pod, orphan.runner_name, orphan.was_registered)
+    fields = (
+        orphan.pool,
+        orphan.namespace,
+        orphan.pod,
+        orphan.runner_name,
+        orphan.was_registered,
+        reason_of(orphan),
+    )
     return orphan.uid.encode() + b" " + msgspec.json.encode(fields)
 
 
 def _parse_reaped(row: bytes) -> ReapedPod:
     """Parses such a member; the time is its score. Raises ValueError if it is invalid."""
     uid, _, fields = row.partition(b" ")
-    return ReapedPod(uid.decode(), *msgspec.json.decode(fields, type=tuple[str, str, str, str, bool]), at=0.0)
+    pool, namespace, pod, name, was_registered, reason = msgspec.json.decode(fields, type=_ReapedFields)
+    return ReapedPod(uid.decode(), pool, namespace, pod, name, was_registered, 0.0, reason)

@@ -673,7 +673,7 @@ def _in_state(fleet: FleetView, pools: Sequence[PoolView], state: State) -> Iter
             if phantoms == len(found):
                 step = "see what to do about the phantoms"
             elif phantoms + possible == len(found):
-                step = "wait: within two minutes it is known whether this is a phantom, which nobody can start"
+                step = "wait: within two minutes it is known whether this is a phantom, which cannot be started"
             elif phantoms or possible:
                 step = f"{step}; phantoms apart"
             if granted := sum(each.evidence.granted_at is not None for each in found):

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from typing import TypedDict
 
 from ghapp.deaths.cluster_summary import ClusterSummary, phantom_since
+from ghapp.leaks.documents import LeakDocument
 from ghapp.pods.phantom_kinds import command_of, is_of_runner
 from ghapp.remediation.fuse import WHOLE_INSTALLATION, Position
 from ghapp.report.documents import Timestamp, pause_in_words, timestamp
@@ -91,6 +92,7 @@ class OverviewDocument(TypedDict):
     pools: list[PoolQueueDocument]
     pool_names: list[str]
     phantoms: list[PhantomDocument]
+    leaks: list[LeakDocument]
     shard_pools: list[ShardPoolDocument]
     sweep_seconds: float
 

@@ -45,14 +45,16 @@ class OrgAccess(NamedTuple):
         manages: True if the person may list the organization's runners, and therefore use the page's buttons.
         repositories: full names (`owner/name`) of the installation's repositories that the person may read.
         asked_at: when GitHub was asked (epoch seconds).
-        administered: those of the repositories of which the person is an admin.
+        repository_ids: the ids of the repositories.
+        administered: the ids of those of which the person is an admin.
     """
 
     installation: int
     manages: bool
     repositories: tuple[str, ...]
     asked_at: float
-    administered: tuple[str, ...] = ()
+    repository_ids: tuple[int, ...] = ()
+    administered: tuple[int, ...] = ()
 
 
 class Session(NamedTuple):

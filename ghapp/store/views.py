@@ -14,6 +14,8 @@ from ghapp.gate.gate_states import GateState, gate_states
 from ghapp.gate.shard_status import LOOP_SECONDS, ShardInputs, shard_statuses
 from ghapp.installations.installation import Installation
 from ghapp.installations.scope import ScopeKind
+from ghapp.leaks.documents import LeakedPod, leaked_pods
+from ghapp.leaks.reaper_status import DAY_SECONDS, is_overdue
 from ghapp.pods.degraded_sources import DegradedSource, sources_of
 from ghapp.pods.phantom_kinds import Phantom
 from ghapp.pods.pod import Pod, is_fresh
@@ -117,6 +119,14 @@ async def _pods_of_unhealthy(stores: Stores, pool: PoolSettings, known: ShardInp
         return {}
     view = await stores.pods.some(pool.namespace, names)
     return view.pods if view is not None and is_fresh(view.seen_at, now) else {}
+
+
+async def load_leaked_pods(stores: Stores, installation: Installation, now: float) -> list[LeakedPod]:
+    """Returns the unused pods: those that the last tick left, and those deleted within a day."""
+    last, reaped = await asyncio.gather(
+        stores.leaks.last(installation.id), stores.leaks.reaped_after(installation.id, now - DAY_SECONDS)
+    )
+    return leaked_pods(() if is_overdue(last.at, now) else last.leaking, reaped)
 
 
 async def load_job_queue(stores: Stores, installation: Installation, settings: Settings, now: float) -> JobQueue:

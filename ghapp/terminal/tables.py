@@ -283,6 +283,11 @@ def explanation(document: Mapping[str, Any], page: str | None = None) -> Rendera
         kinds = ", ".join(f"{each['kind']} since {each['since']}" for each in phantoms)
         parts.append(copyable(f"phantom: it counts as a runner, and cannot run a job ({kinds})", "yellow"))
         parts += _phantom_steps(phantoms)
+    for each in document.get("leaks", ()):
+        word = "deleted by the reaper" if each["state"] == "deleted" else f"leaked ({each['state']})"
+        parts.append(
+            copyable(f"pod {each['namespace']}/{each['pod']}: {word} at {each['at']}; {each['text']}", "yellow")
+        )
     if document["evidence"]:
         parts.append(ShrinkingTable(table))
     if death is not None:

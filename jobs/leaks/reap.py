@@ -14,7 +14,7 @@ from ghapp.errors import ClusterError, ClusterForbiddenError, ConfigurationError
 from ghapp.installations.installation import Installation
 from ghapp.leaks.guards import Guard, TickMemory, TickResult, leaks
 from ghapp.leaks.leak_fuse import LeakFuse
-from ghapp.leaks.reaper_status import examples, kept_by_guard, stops
+from ghapp.leaks.reaper_status import examples, kept_by_guard, leaking, stops
 from ghapp.leaks.store import Leaks, Tick
 from ghapp.log import logger, redact
 from ghapp.pods.degraded_sources import leaks_source
@@ -95,6 +95,7 @@ async def _tick(reaper: Reaper, before: Tick) -> Tick:
         kept=kept_by_guard(reaping),
         examples=examples(reaping),
         stops=stops(reaping.fuses),
+        leaking=leaking(reaping),
     )
     if reaping.skipped is not None:
         await reaper.count(SKIPPED)

@@ -10,6 +10,8 @@ from ghapp.deaths.cause import Cause
 from ghapp.deaths.cluster_summary import ClusterSummary
 from ghapp.deaths.death import Death, is_of
 from ghapp.deaths.post_mortem_store import ClusterSummaries
+from ghapp.leaks.orphan import Orphan
+from ghapp.leaks.store import Leaks
 from ghapp.pods.claim_store import PodClaims
 from ghapp.pods.phantom_kinds import ADVICE, Phantom, PhantomKind, PhantomReason, key
 from ghapp.pods.store import Pods
@@ -60,6 +62,18 @@ async def test_the_json_has_the_same_runners_and_phantoms(known):
         "advice": ADVICE[LOST],
         "command": "kubectl -n runners delete ephemeralrunner ghost",
     }
+
+
+async def test_explain_names_the_pod_that_the_reaper_deleted_with_time_and_reason(known):
+    evidence = ((known.now - 5, "list", "GitHub lists no runner of its name"),)
+    gone = Orphan("runners", "k8s-x", "uid", "jit-7", "k8s", "node", known.now - 5, known.now - 95, evidence)
+    await Leaks(known.redis).reaped(ACME, gone, known.now - 4)
+    for name in ("k8s-x", "jit-7"):
+        text = " ".join((await known.ask("explain", "acme", name)).stdout.split())
+        assert "pod runners/k8s-x: deleted by the reaper at " in text
+        assert "unclaimed for 90 s; GitHub lists no runner of its name" in text
+        (leak,) = (await known.json("explain", "acme", name))["leaks"]
+        assert (leak["pod"], leak["runner"], leak["pool"], leak["state"]) == ("k8s-x", "jit-7", "k8s", "deleted")
 
 
 @pytest.mark.parametrize("runner", ["listed", "never listed"])

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from ghapp.deaths.store import Deaths
-from ghapp.installations.installation import Installation
+from ghapp.installations.installation import Installation, enterprise_scope, repository_scope
 from ghapp.installations.store import Installations
 from ghapp.remediation.store import Fuses
 from ghapp.runners.evidence import Survey
@@ -21,7 +21,9 @@ from tests.cli.test_jobs import PAGE, job
 from tests.rules.builders import online
 from tests.rules.deaths.test_post_mortem import death
 
-SCOPES = {"acme": ACME, "acme/api": 71, "enterprises/acme-corp": 72}
+ORGANIZATION = Installation(ACME, "acme", 1)
+RECORDS = [ORGANIZATION, repository_scope(ORGANIZATION, 71, "api", "acme/api"), enterprise_scope("acme-corp")]
+SCOPES = {each.org: each.id for each in RECORDS}
 
 
 @pytest.fixture(params=["in process", "over HTTP"])
@@ -29,8 +31,9 @@ async def scopes(request, redis, redis_url, tmp_path):
     secret, _ = await Tokens(redis).create("ci", tuple(SCOPES), ("admin",), time.time())
     site = Known(redis, redis_url, tmp_path, Http(redis_url, secret) if request.param == "over HTTP" else None)
     site.write_config("")
+    for each in RECORDS:
+        await Installations(redis).put(each)
     for address, installation in SCOPES.items():
-        await Installations(redis).put(Installation(installation, address, installation))
         await Runners(redis).save_survey(installation, Survey(site.now, 1))
         runner = online(1, first_seen=site.now - 60)._replace(labels=("self-hosted", pool_of(address)))
         runner = runner._replace(custom_labels=(pool_of(address),))
@@ -107,7 +110,7 @@ async def test_deaths_and_versions_name_their_scope(scopes, redis):
 
 
 async def test_a_token_is_created_for_a_scope_and_for_no_other(known, redis):
-    await Installations(redis).put(Installation(71, "acme/api", 71))
+    await Installations(redis).put(RECORDS[1])
     made = await known.ask("token", "create", "--org", "acme/api", "--scope", "read", "--json")
     assert json.loads(made.stdout)["orgs"] == ["acme/api"]
     (token,) = await Tokens(redis).all()
@@ -118,4 +121,4 @@ async def test_a_token_is_created_for_a_scope_and_for_no_other(known, redis):
         False,
     ]
     refused = one_line(await known.ask("token", "create", "--org", "acme/web", "--scope", "read"), 2)
-    assert "acme/web: no [[scopes]] table has this repository; " in refused
+    assert "acme/web: no [[scopes]] table has this repository, or it has no runners; " in refused

@@ -426,7 +426,7 @@ def test_a_phantom_is_not_to_be_started(pool):
     assert offline.sentence.endswith("; all of them are phantoms.")
 
 
-WAIT = "wait: within two minutes it is known whether this is a phantom, which nobody can start"
+WAIT = "wait: within two minutes it is known whether this is a phantom, which cannot be started"
 
 
 @pytest.mark.parametrize(

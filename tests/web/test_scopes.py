@@ -12,7 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from starlette.routing import Match
 
-from ghapp.installations.installation import Installation
+from ghapp.installations.installation import Installation, enterprise_scope, repository_scope
 from ghapp.installations.scope_paths import ScopePaths, path_segment
 from ghapp.installations.store import Installations
 from ghapp.queue.jobs import JobName
@@ -24,16 +24,11 @@ from ghapp.web.openapi.description import OPERATIONS
 from ghapp.web.pages.docs import EXAMPLES
 from tests.web.conftest import INSTALLATION, NOW, served
 
-SCOPES = {
-    "acme": INSTALLATION,
-    "acme/api": 71,
-    "enterprises/acme-corp": 72,
-    "acme/runners": 73,
-    "acme/.github": 74,
-    "acme/-x": 75,
-    "acme/jobs": 76,
-    "enterprises/runners": 77,
-}
+ACME = Installation(INSTALLATION, "acme", 1)
+REPOSITORIES = ("api", "runners", ".github", "-x", "jobs")
+RECORDS = [repository_scope(ACME, 71 + at, name, f"acme/{name}") for at, name in enumerate(REPOSITORIES)]
+RECORDS += map(enterprise_scope, ("acme-corp", "runners"))
+SCOPES = {"acme": INSTALLATION, **{each.org: each.id for each in RECORDS}}
 AMBIGUOUS = {"acme/runners", "acme/jobs"}
 """Without an encoding these are paths of acme."""
 
@@ -51,8 +46,9 @@ def pool_of(address):
 @pytest.fixture
 async def tokens(redis, away):
     """Tokens of each scope; each has one online runner of the same id and name, in a pool of its own."""
+    for each in RECORDS:
+        await Installations(redis).put(each)
     for address, installation in SCOPES.items():
-        await Installations(redis).put(Installation(installation, address, installation * 100))
         labels = ("self-hosted", pool_of(address))
         seen = Registration(1, "a", "linux", True, False, labels, labels[1:], ephemeral=True)
         evidence = registration_seen(None, seen, NOW - 600, listed=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -13,6 +13,7 @@ from starlette.responses import Response
 from ghapp.deaths.cluster_summary import ClusterSummary
 from ghapp.gate.shard_status import has_shards
 from ghapp.installations.scope import ScopeKind
+from ghapp.leaks.documents import LeakedPod, leak_documents
 from ghapp.report.documents import Timestamp, timestamp
 from ghapp.report.links import PageLinks
 from ghapp.report.overview import (
@@ -25,7 +26,7 @@ from ghapp.report.overview import (
 from ghapp.runners.evidence import Evidence
 from ghapp.settings import Settings
 from ghapp.store.stores import Stores
-from ghapp.store.views import FleetFacts, fleet_view, load_fleet_facts
+from ghapp.store.views import FleetFacts, fleet_view, load_fleet_facts, load_leaked_pods
 from ghapp.web.authentication import Authenticator
 from ghapp.web.cache import Cache
 from ghapp.web.fleet_view import MOST_ORGS, FleetReader, OrgState
@@ -66,8 +67,8 @@ LIST_ORGS = Operation(
 GET_OVERVIEW = Operation(
     "GET",
     "/v1/orgs/{org}/overview",
-    "An organization without its runners: what is wrong now, pauses and fuses, queues of the pools, phantoms, and the "
-    "pools with shards.",
+    "An organization without its runners: what is wrong now, pauses and fuses, queues of the pools, phantoms, leaked "
+    "pods, and the pools with shards.",
     {200: Answer("The overview.", OverviewDocument), **problems(404)},
     "read",
 )
@@ -86,6 +87,7 @@ class _OrgFacts(NamedTuple):
 
     facts: FleetFacts
     summary: ClusterSummary | None
+    leaks: Sequence[LeakedPod] = ()
 
 
 class OverviewEndpoints:
@@ -119,6 +121,7 @@ class OverviewEndpoints:
                 *await asyncio.gather(
                     load_fleet_facts(self._stores, installation, self._settings, self._clock()),
                     self._stores.cluster_summaries.of(installation.id),
+                    load_leaked_pods(self._stores, installation, self._clock()),
                 )
             )
 
@@ -146,6 +149,7 @@ class OverviewEndpoints:
             "pools": pool_queue_documents(name, fleet.demand),
             "pool_names": sorted(await self._reader.pools(org_state)),
             "phantoms": phantom_documents(name, known.summary),
+            "leaks": leak_documents(name, known.leaks),
             "shard_pools": [
                 {"pool": rule.name, "min_online": rule.min_online, "settle_seconds": rule.settle_seconds}
                 for rule in rules

@@ -14,7 +14,7 @@ Under `ghapp up`, a browser with its key sees everything without signing in (`pa
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from hmac import compare_digest, digest
@@ -27,7 +27,6 @@ from ghapp.decoding import LeftOutRows
 from ghapp.errors import GitHubError, UnauthorizedError
 from ghapp.github.user_authorization import MOST_LISTED, UserAuthorization
 from ghapp.installations.installation import Installation
-from ghapp.installations.scope import ScopeKind
 from ghapp.log import logger
 from ghapp.settings import Settings
 from ghapp.store import keys
@@ -83,18 +82,15 @@ class OrgRights:
         manages: True if the page's buttons work.
         repositories: those whose jobs are shown, in lower case; None for all.
         is_cut: True if GitHub lists more repositories to the visitor than are read.
-        home: the App's installation of which GitHub listed the repositories; None where none were asked for.
     """
 
     manages: bool
     repositories: frozenset[str] | None
     is_cut: bool = False
-    home: Installation | None = None
 
     def reads(self, repository: str) -> bool:
-        """True if the jobs of a repository (`owner/name`, also by a former name of the owner) are shown."""
-        at_github = repository if self.home is None else self.home.at_github(repository)
-        return self.repositories is None or at_github.lower() in self.repositories
+        """True if the jobs of a repository (`owner/name`) are shown."""
+        return self.repositories is None or repository.lower() in self.repositories
 
 
 ALL_RIGHTS = OrgRights(manages=True, repositories=None)
@@ -168,17 +164,14 @@ class PageAccess:
         session = visitor.session
         if session is None:
             return [*installations]
-        asked: dict[int, OrgAccess] = {}
-        found = []
-        for each in installations:
-            home = home_of(each, installations)
-            if home is None or home.id not in session.installations:
-                continue
-            if home is not each and home.id not in asked:
-                asked[home.id] = await self._access(visitor.cookie, session, home)
-            if home is each or rights_in(each, home, asked[home.id]) is not None:
-                found.append(each)
-        return found
+        shown = {each.id: each for each in installations if each.id in session.installations}
+        parents = [each for each in shown.values() if any(scope.parent == each.id for scope in installations)]
+        asked = {each.id: await self._access(visitor.cookie, session, each) for each in parents}
+        return [
+            each
+            for each in installations
+            if each.id in shown or (each.parent in asked and rights_in(each, asked[each.parent]) is not None)
+        ]
 
     async def rights(self, visitor: Visitor, installation: Installation) -> OrgRights | None:
         """Returns the visitor's rights in a scope; None if its pages are 404 to them.
@@ -189,11 +182,10 @@ class PageAccess:
         session = visitor.session
         if session is None:
             return ALL_RIGHTS
-        is_home = installation.kind is ScopeKind.ORGANIZATION
-        home = installation if is_home else home_of(installation, await self._stores.installations.all())
+        home = installation if not installation.parent else await self._stores.installations.one(installation.parent)
         if home is None or home.id not in session.installations:
             return None
-        return rights_in(installation, home, await self._access(visitor.cookie, session, home))
+        return rights_in(installation, await self._access(visitor.cookie, session, home))
 
     async def _access(self, cookie: str, session: Session, home: Installation) -> OrgAccess:
         known = next((each for each in session.orgs if each.installation == home.id), None)
@@ -251,8 +243,7 @@ class PageAccess:
             return known
         try:
             manages, repositories = await asyncio.gather(
-                authorization.manages(session.token, installation.account_id),
-                authorization.repositories(session.token, installation.id),
+                self._manages(session, installation), authorization.repositories(session.token, installation.id)
             )
         except UnauthorizedError:
             await self.sessions().end(cookie)
@@ -264,13 +255,24 @@ class PageAccess:
                 raise
             return known
         await self._stores.left_out.record(self._left_out, now)
-        names = tuple(each.name for each in repositories)
-        administered = tuple(each.name for each in repositories if each.is_admin)
-        access = OrgAccess(installation.id, manages, names, now, administered)
+        access = OrgAccess(
+            installation.id,
+            manages,
+            tuple(each.name for each in repositories),
+            now,
+            tuple(each.id for each in repositories),
+            tuple(each.id for each in repositories if each.is_admin),
+        )
         current = await self.sessions().find(cookie, now) or session  # another request may have asked meanwhile
         others = tuple(each for each in current.orgs if each.installation != installation.id)
         await self.sessions().update(cookie, current._replace(orgs=(*others, access)), now)
         return access
+
+    async def _manages(self, session: Session, installation: Installation) -> bool:
+        """True if the person may list the runners of the account. A person's account has none, and is theirs alone."""
+        if installation.is_personal:
+            return session.user_id == installation.account_id
+        return await self.authorization().manages(session.token, installation.account_id)
 
     def _note_failure(self, key: str, now: float) -> None:
         self._failed_at = {each: at for each, at in self._failed_at.items() if now - at <= RETRY_SECONDS}
@@ -283,25 +285,20 @@ class PageAccess:
         return credentials.private_key
 
 
-def home_of(installation: Installation, installations: Iterable[Installation]) -> Installation | None:
-    """Returns the App's installation whose list at GitHub decides who sees a scope; None if there is none.
+def rights_in(installation: Installation, access: OrgAccess) -> OrgRights | None:
+    """Returns a person's rights in a scope; None if it is not shown to them.
 
-    A repository's is that of its owner. An enterprise has none.
+    Args:
+        installation: the scope.
+        access: GitHub's answers about the App's installation there, or of a repository about that of its owner.
     """
-    if installation.kind is ScopeKind.ORGANIZATION:
-        return installation
-    return next((each for each in installations if each.id == installation.parent), None)
-
-
-def rights_in(installation: Installation, home: Installation, access: OrgAccess) -> OrgRights | None:
-    """Returns a person's rights in a scope, from GitHub's answers about its home; None if it is not shown to them."""
     repositories = frozenset(each.lower() for each in access.repositories)
     is_cut = len(access.repositories) >= MOST_LISTED
-    if home.id == installation.id:
-        return OrgRights(access.manages, repositories, is_cut, home)
-    if (name := installation.called.lower()) not in repositories:
+    if installation.id == access.installation:
+        return OrgRights(access.manages, repositories, is_cut)
+    if installation.repository_id not in access.repository_ids:
         return None
-    return OrgRights(name in {each.lower() for each in access.administered}, repositories, is_cut, home)
+    return OrgRights(installation.repository_id in access.administered, repositories, is_cut)
 
 
 def is_of_our_page(request: Request) -> bool:

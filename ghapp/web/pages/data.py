@@ -25,6 +25,8 @@ from ghapp.installations.installation import Installation
 from ghapp.installations.pacing import Allowance
 from ghapp.installations.pool_matching import OTHER_POOL, rule_named
 from ghapp.installations.scope import reading_order
+from ghapp.leaks.documents import LeakedPod
+from ghapp.leaks.pages import LeaksView, leaks_view
 from ghapp.leaks.reaper_status import DAY_SECONDS
 from ghapp.pods.pages import ClusterView, PhantomLine, cluster_view, phantoms_named
 from ghapp.queue.jobs import Load
@@ -39,7 +41,7 @@ from ghapp.store.audit import BEGUN, AuditEntry, ChangeOutcome, Trail
 from ghapp.store.audit import MOST as MOST_ENTRIES
 from ghapp.store.presses import Press
 from ghapp.store.stores import Stores
-from ghapp.store.views import FleetFacts, fleet_view, load_fleet_facts
+from ghapp.store.views import FleetFacts, fleet_view, load_fleet_facts, load_leaked_pods
 from ghapp.web.cache import Cache
 from ghapp.web.fleet_view import MOST_ORGS, FleetReader, OrgState
 from ghapp.web.gates import LoadedGates, PoolGates, load_gates
@@ -102,6 +104,7 @@ class PageData:
         self._fuses, self._audit, self._runners = stores.fuses, stores.audit, stores.runners
         self._clusters: Cache[int, ClusterView] = Cache(MOST_ORGS, MOST_ORGS)
         self._facts: Cache[int, FleetFacts] = Cache(MOST_ORGS, MOST_ORGS)
+        self._leaks: Cache[int, list[LeakedPod]] = Cache(MOST_ORGS, MOST_ORGS)
         self._incidents = stores.incidents
         self._lines: Prepared[list[RunnerLine]] = Prepared()
         self._overviews: Prepared[OverviewPage] = Prepared()
@@ -158,6 +161,14 @@ class PageData:
             return None if summary is None else cluster_view(summary, reaped, now)
 
         return await self._clusters.read(installation, load)
+
+    async def leaks(self, org_state: OrgState) -> LeaksView:
+        """Returns the leaked pods by name, at most a second old."""
+
+        async def load() -> list[LeakedPod]:
+            return await load_leaked_pods(self._stores, org_state.installation, self._clock())
+
+        return leaks_view(await self._leaks.read(org_state.installation.id, load) or [], self._clock())
 
     async def phantoms(self, org_state: OrgState, name: str) -> tuple[PhantomLine, ...]:
         """Returns the phantoms of a runner's name, as of the last check of the cluster."""

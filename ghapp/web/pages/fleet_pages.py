@@ -25,7 +25,7 @@ from ghapp.web.examination import Examination
 from ghapp.web.fleet_view import OrgState
 from ghapp.web.operation import Clock
 from ghapp.web.pages import layout
-from ghapp.web.pages.access import OrgRights, PageAccess, Visitor, home_of
+from ghapp.web.pages.access import OrgRights, PageAccess, Visitor
 from ghapp.web.pages.data import PageData
 from ghapp.web.pages.page_key import PARAMETER
 from ghapp.web.pages.shell import NOTICES, PageShell, banner, navigation
@@ -54,6 +54,10 @@ class OrgVisit(NamedTuple):
     visitor: Visitor
     org_state: OrgState
     rights: OrgRights
+
+    def reads(self, repository: str) -> bool:
+        """True if the visitor may read a repository (`owner/name`, also by a former name of the owner)."""
+        return self.rights.reads(self.org_state.installation.at_github(repository))
 
 
 LONGEST_PRESS = 64
@@ -243,8 +247,7 @@ class FleetPages:
         for each in seen[:MOST_LISTED]:
             if (org_state := await host.data.org(each.org)) is not None:
                 page = await host.data.overview(org_state)
-                home = home_of(each, seen)
-                row = {"org": each.org, "kind": each.kind, "is_below": home is not None and home is not each}
+                row = {"org": each.org, "kind": each.kind, "is_below": any(org.id == each.parent for org in seen)}
                 rows.append({**row, "href": f"orgs/{path_segment(each.org)}", "page": page})
         shell = host.shell(request, visitor, current="Organizations", live=True)
         return host.render(request, "organizations.html", shell=shell, rows=rows, more=len(seen) - len(rows))
@@ -262,6 +265,7 @@ class FleetPages:
         declared = await host.data.audited(installation.id, most, Trail.CONTROLLERS) if manages else []
         sparklines = await host.data.sparklines(visit.org_state, page)
         cluster = await host.data.cluster(installation.id)
+        leaks = await host.data.leaks(visit.org_state)
         is_live = most < MOST_ENTRIES
         shell = host.shell(request, visit.visitor, installation.org, "Overview", live=is_live)
         base = base_of(shell, installation)
@@ -272,6 +276,7 @@ class FleetPages:
             page=page,
             sparklines=sparklines,
             cluster=cluster,
+            leaks=leaks,
             changes=audit_lines(changes, now, has_addresses=manages),
             attempts=audit_lines(attempts, now, has_addresses=manages),
             declared=audit_lines(declared, now, has_addresses=manages),
@@ -301,9 +306,7 @@ class FleetPages:
         job = await host.data.job(visit.org_state, evidence.job_id)
         death = await host.data.death(visit.org_state, evidence.name)
         view, others = host.data.view(visit.org_state), await host.data.others(visit.org_state, evidence)
-        page = runner_page(
-            view, evidence, others, job, death, visit.rights.reads, host.clock(), manages=visit.rights.manages
-        )
+        page = runner_page(view, evidence, others, job, death, visit.reads, host.clock(), manages=visit.rights.manages)
         installation = visit.org_state.installation
         incident = last_incident(await host.data.incidents(visit.org_state), evidence.id)
         shell = host.shell(request, visit.visitor, installation.org, "Runners", live=True)

@@ -33,7 +33,7 @@ async def shown_death(host: PageHost, visit: OrgVisit, request: Request) -> Deat
         found = await host.data.death_by_id(visit.org_state, name, end) if len(end) <= LONGEST_ID else None
     else:
         found = await host.data.death(visit.org_state, name)
-    return found if found is not None and death_views.is_shown(found.job, visit.rights.reads) else None
+    return found if found is not None and death_views.is_shown(found.job, visit.reads) else None
 
 
 def death_path(visit: OrgVisit, request: Request, button: str = "") -> str:
@@ -68,7 +68,7 @@ class JobPages:
         lines = await host.data.deaths(visit.org_state)
         deaths = {each.job.id: death_views.address_of(each) for each in reversed(lines) if each.job is not None}
         found = await host.data.find_jobs(visit.org_state, board.queue, query.text)
-        page = job_views.jobs_page(board, query, visit.rights.reads, host.clock(), deaths, found)
+        page = job_views.jobs_page(board, query, visit.reads, host.clock(), deaths, found)
         chart = None if is_live_part(request) else await host.data.wait_chart(visit.org_state, span_named("day"))
         return self._render(request, visit, "jobs.html", "Jobs", page=page, is_cut=visit.rights.is_cut, view=chart)
 
@@ -78,7 +78,7 @@ class JobPages:
             return visit
         is_id = given.isascii() and given.isdigit() and len(given) <= MOST_DIGITS
         job = await host.data.job(visit.org_state, int(given)) if is_id else None
-        if job is None or not visit.rights.reads(job.repository):
+        if job is None or not visit.reads(job.repository):
             return host.absent(request, visit.visitor)
         queue = (await host.data.board(visit.org_state)).queue
         outcome = await host.data.job_outcome(visit.org_state, job, queue)
@@ -94,7 +94,7 @@ class JobPages:
             return visit
         query, lines = death_views.read_query(request.query_params), await host.data.deaths(visit.org_state)
         is_cut = len(lines) >= MOST_DEATHS
-        page = death_views.deaths_page(lines, query, visit.rights.reads, host.clock(), is_cut=is_cut)
+        page = death_views.deaths_page(lines, query, visit.reads, host.clock(), is_cut=is_cut)
         return self._render(request, visit, "deaths.html", "Deaths", page=page, is_cut=visit.rights.is_cut)
 
     async def _death(self, request: Request) -> Response:

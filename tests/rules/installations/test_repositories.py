@@ -46,6 +46,14 @@ def test_a_repository_s_scope_is_named_below_its_installation_and_uses_its_token
     assert not renamed.answers_to("acme")
 
 
+def test_a_repository_of_an_account_that_took_a_login_does_not_answer_to_the_first_one_s_repository():
+    """Tokens, pools and pages of `acme/api` stay those of the account that had the login first."""
+    stranger = Installation(70_009, "acme.70009", 5_009, login="acme", names=("acme.70009",))
+    theirs = repository_scope(stranger, 900_001, "api", "acme/api")
+    assert (theirs.org, theirs.called, theirs.own) == ("acme.70009/api", "acme/api", ("acme.70009/api",))
+    assert theirs.at_github("acme/api") == "acme/api"
+
+
 @pytest.mark.parametrize(
     ("scope", "named", "found"),
     [

@@ -2,15 +2,21 @@
 
 import pytest
 
+from ghapp.leaks.documents import WHY_IT_WAITS, leak_documents, leaked_pods, leaks_of_name
+from ghapp.leaks.leak_fuse import ReapedPod
 from ghapp.leaks.reaper_status import (
+    MOST_LEAKING,
     OVERDUE_SECONDS,
+    REPORTED,
+    LeakingPod,
     ReaperStatus,
     examples,
     is_overdue,
     kept_by_guard,
+    leaking,
     reaper_status,
 )
-from ghapp.leaks.tick import Guard, TickResult
+from ghapp.leaks.tick import Guard, TickMemory, TickResult
 from tests.rules.builders import MICROSECOND, NOW
 from tests.rules.pods.builders import pod
 
@@ -58,6 +64,34 @@ def test_kept_pods_are_counted_by_guard_and_the_oldest_five_are_named_as_example
         NOW, None, NOW, reaped=0, deferred=0, would_reap=0, never_runners=0, held=1, kept=counts, examples=named
     )
     assert found == ReaperStatus(held=1, kept={"Unnamed": 6, "MassLeak": 1}, examples=named)
+
+
+def test_a_leak_that_is_not_deleted_is_named_with_its_runner_since_when_and_what_keeps_it():
+    pods = [pod(name=f"linux-{number}", uid=f"uid-{number}", created_at=NOW - number) for number in range(5)]
+    memory = TickMemory(since={"uid-0": NOW - 70}, names={"uid-0": "jit-0"})
+    result = TickResult(
+        reap=pods[4:],
+        would_reap=pods[:1],
+        held=((pods[1], Guard.MASS_LEAK),),
+        kept=((pods[2], Guard.UNNAMED), (pods[3], Guard.SESSION_OPEN)),
+        memory=memory,
+    )
+    assert leaking(result) == (
+        LeakingPod("runners", "linux-2", "", NOW - 2, "Unnamed"),
+        LeakingPod("runners", "linux-1", "", NOW - 1, "MassLeak"),
+        LeakingPod("runners", "linux-0", "jit-0", NOW - 70),
+    )
+    many = TickResult(deferred=tuple(pod(name=f"p-{each}", uid=f"u-{each}") for each in range(MOST_LEAKING + 1)))
+    assert len(leaking(many)) == MOST_LEAKING
+
+
+def test_each_guard_that_is_reported_has_words_and_deleted_pods_come_last():
+    assert set(WHY_IT_WAITS) == {"", *REPORTED}
+    deleted = [ReapedPod("u", "k8s", "runners", f"p-{at}", "r", False, NOW - at, "unclaimed for 90 s") for at in (9, 5)]
+    found = leaked_pods([LeakingPod("runners", "q", "", NOW - 60, "Unnamed")], deleted)
+    assert [(each.pod, each.state) for each in found] == [("q", "Unnamed"), ("p-5", "deleted"), ("p-9", "deleted")]
+    assert [each["pod"] for each in leaks_of_name(leak_documents("acme", found), "r")] == ["p-5", "p-9"]
+    assert [each["pod"] for each in leaks_of_name(leak_documents("acme", found), "q")] == ["q"]
 
 
 def test_an_overdue_reaper_reports_no_old_failure():

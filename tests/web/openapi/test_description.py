@@ -69,6 +69,7 @@ DATED = {
     ("DeadDeliveryDocument", "at"),
     ("GateAnswer", "observed_at"),
     ("PhantomDocument", "since"),
+    ("LeakDocument", "at"),
     ("PoolQueueDocument", "oldest_queued_at"),
     ("VersionDocument", "jobs_end_at"),
     ("VersionDocument", "registration_ends_at"),

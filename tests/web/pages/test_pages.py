@@ -77,12 +77,13 @@ async def test_the_overview_shows_phantoms_leaks_and_deaths_of_the_cluster(key_h
     phantom = Phantom(PhantomKind.OBJECT_WITHOUT_POD, "arc-1", reason, ADVICE[reason], namespace="runners")
     summary = ClusterSummary(NOW, {key(phantom): NOW - 180}, (phantom,))
     await ClusterSummaries(redis).keep(fleet["acme"], summary)
-    await Leaks(redis).reaped(fleet["acme"], filled(Orphan), NOW - 60)
+    await Leaks(redis).reaped(fleet["acme"], filled(Orphan)._replace(namespace="runners", pod="k8s-x"), NOW - 60)
     text = (await key_holder.get("/orgs/acme")).text
     assert "1 phantom; 1 leaked pod deleted within a day; 0 runners died within a week." in text
     section = text.partition('id="cluster"')[2].partition('id="audit"')[0]
     command = "kubectl -n runners delete ephemeralrunner arc-1"
-    for expected in ("arc-1", "PodLost", "object-without-pod", ADVICE[PhantomReason.POD_LOST], command):
+    leak = ("Leaked pods", "runners/k8s-x", "unclaimed for ", '">1 min ago</time>')
+    for expected in ("arc-1", "PodLost", "object-without-pod", ADVICE[PhantomReason.POD_LOST], command, *leak):
         assert expected in section
 
 

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from html import unescape
 from urllib.parse import urljoin, urlsplit
 
 import pytest
 
 from ghapp.github.user_authorization import UserAuthorization
-from ghapp.installations.installation import Installation
+from ghapp.installations.installation import enterprise_scope, repository_scope
 from ghapp.installations.store import Installations
 from ghapp.runners.evidence import Survey
 from ghapp.runners.store import Runners
+from ghapp.sandbox.people import person_called
 from ghapp.store.presses import SWEEP_TOPIC, Presses
 from ghapp.store.schedule import Schedule
 from tests.web.conftest import NOW, healthy, invalidated
@@ -20,15 +22,10 @@ from tests.web.pages.conftest import HERE
 from tests.web.pages.test_buttons import press
 from tests.web.pages.test_pages import with_job
 
-REPOSITORY, ADMINISTERED, RUNNERS, ENTERPRISE = 71, 72, 73, 74
-SCOPES = {
-    "acme": None,
-    "acme/api": REPOSITORY,
-    "acme/web": ADMINISTERED,
-    "acme/runners": RUNNERS,
-    "enterprises/acme-corp": ENTERPRISE,
-}
-SEGMENTS = {"acme", "acme~api", "acme~web", "acme~runners", "enterprises~acme-corp"}
+SCOPES = ("acme", "acme/api", "acme/web", "acme/runners", "enterprises/acme-corp")
+UNSEEN = 999
+"""The id of acme/runners, which the App does not see at GitHub."""
+
 PAGES = [
     *(
         "",
@@ -46,20 +43,21 @@ PAGES = [
 
 
 @pytest.fixture
-async def scopes(redis, fleet):
+async def scopes(redis, fleet, github):
     """Scopes beside acme: each with runners of the same ids and names, one of them lost, and a job that died."""
-    for address, installation in SCOPES.items():
-        if installation is None:
-            continue
-        parent = fleet["acme"] if address.startswith("acme/") else 0
-        await Installations(redis).put(Installation(installation, address, installation, parent=parent))
-        known = [healthy(1, "a"), invalidated(3, f"lost-of-{address.replace('/', '-')}")]
-        await Runners(redis).revise(installation, {each.id: lambda _, each=each: each for each in known})
-        await Runners(redis).save_survey(installation, Survey(NOW - 3.2, 2))
-        await Schedule(redis).add(installation, NOW + 30)
-        await with_job(redis, installation, address if address.count("/") == 1 else "acme/api")
+    acme, repositories = await Installations(redis).one(fleet["acme"]), github.world.orgs["acme"].repositories
+    ids = {"api": repositories["api"].id, "web": repositories["web"].id, "runners": UNSEEN}
+    records = [repository_scope(acme, number, name, f"acme/{name}") for name, number in ids.items()]
+    await Installations(redis).put_scopes(acme.id, records)
+    records.append(await Installations(redis).put(enterprise_scope("acme-corp")))
+    for scope in records:
+        known = [healthy(1, "a"), invalidated(3, f"lost-of-{scope.org.replace('/', '-')}")]
+        await Runners(redis).revise(scope.id, {each.id: lambda _, each=each: each for each in known})
+        await Runners(redis).save_survey(scope.id, Survey(NOW - 3.2, 2))
+        await Schedule(redis).add(scope.id, NOW + 30)
+        await with_job(redis, scope.id, "acme/api" if scope.parent == 0 else scope.org)
     await with_job(redis, fleet["acme"], "acme/api")
-    return {**SCOPES, "acme": fleet["acme"]}
+    return {"acme": fleet["acme"], **{each.org: each.id for each in records}}
 
 
 def segment(address):
@@ -146,6 +144,28 @@ async def test_a_repository_is_shown_to_its_readers_and_managed_by_its_admins(
         for button in ("/sweep", "/pause", "/runners/3/check"):
             status = (await browser.get(f"/orgs/{segment(address)}{button}")).status_code
             assert status == (200 if address in managed else 403 if address in seen else 404), (address, button)
+
+
+async def test_a_repository_is_known_by_its_id_after_a_rename_and_a_transfer_of_its_name(
+    signed_in, scopes, redis, github
+):
+    acme = await Installations(redis).one(scopes["acme"])
+    records = [
+        repository_scope(
+            acme, -scopes["acme/api"], "web", "acme/web"
+        ),  # the scope has a name that GitHub gave to another
+        repository_scope(acme, UNSEEN, "api", "acme/api"),
+    ]
+    await Installations(redis).put_scopes(acme.id, records)
+    browser = await signed_in("olga")
+    assert [(await browser.get(f"/orgs/{page}")).status_code for page in ("acme~web", "acme~api")] == [200, 404]
+
+
+async def test_a_person_s_account_is_managed_by_that_person_alone(signed_in, scopes, redis):
+    acme = await Installations(redis).one(scopes["acme"])
+    await Installations(redis).put(replace(acme, account_id=person_called("mona").id, is_personal=True))
+    pressed = [(await (await signed_in(login)).get("/orgs/acme/sweep")).status_code for login in ("mona", "lisa")]
+    assert pressed == [200, 403]
 
 
 async def test_one_list_of_github_s_serves_all_repositories_of_an_owner(signed_in, scopes, monkeypatch):
