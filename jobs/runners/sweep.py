@@ -34,7 +34,7 @@ from ghapp.runners.verdict import Reason
 from ghapp.store.presses import JOINED, SWEEP_TOPIC, Press
 from ghapp.store.views import load_remaining_losses
 from jobs.context import JobContext, configured, open_context
-from jobs.installations.discover import discover_soon
+from jobs.installations.discover import discover_soon, list_repositories_again
 from jobs.installations.enrol import warn_of_name
 from jobs.installations.forget import forget_unswept
 from jobs.installations.present_state import present_state
@@ -260,8 +260,8 @@ async def _reason(context: JobContext, installation: Installation, error: Except
         return FAILURES.get(type(why), Reason.GITHUB_UNAVAILABLE)
     if installation.parent:
         await discover_soon(context)
-        is_renamed = now.called != installation.called or now.account_id != installation.account_id
-        if is_renamed:
+        if now.called != installation.called or now.account_id != installation.account_id:
+            await list_repositories_again(context, installation.parent)
             return Reason.ORGANIZATION_RENAMED
         return Reason.INSTALLATION_SUSPENDED if now.suspended else Reason.PERMISSION_MISSING
     now = await context.installations.put(now)  # the next sweep uses its new name

@@ -210,6 +210,17 @@ async def test_a_repository_without_runners_for_a_day_is_no_scope_any_more_and_i
         assert [*await scopes(app)] == ["acme/api"]
 
 
+async def test_a_repository_that_the_app_is_given_access_to_is_found_at_once(scoped):
+    async with scoped(PATTERN) as app:
+        app.listen()
+        app.sandbox.control.select("acme", repositories=["web"])
+        await app.receive_all()
+        assert await scopes(app) == {}
+        app.sandbox.control.select("acme", repositories=["web", "api"])
+        await app.receive_all()
+        assert [*await scopes(app)] == ["acme/api"]
+
+
 async def test_a_renamed_repository_stays_the_same_scope_under_its_configured_name(scoped):
     async with scoped() as app:
         api = (await scopes(app))["acme/api"]
@@ -262,7 +273,6 @@ async def test_runners_of_a_repository_that_got_the_name_of_a_renamed_one_are_ne
 
         app.sandbox.control.in_world(rename_and_create_another)
         assert [(await live_in(app, api)).flaw for _ in range(2)] == ["OrganizationRenamed"] * 2
-        await wait(app, 3600)
         found = await scopes(app)
         assert {each.org: each.id for each in found.values()} == {"acme/api-two": api.id, "acme/api": api.id - 7_000}
         await live_in(app, *found.values(), intervals=4)
