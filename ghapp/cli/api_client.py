@@ -419,7 +419,7 @@ def _subject(org: str, pool: str | None) -> str:
 
 
 def _fuse(org: str, pool: str) -> str:
-    return f"{org}, the whole installation" if pool == WHOLE_ORG else _subject(org, pool)
+    return f"{org}, all pools" if pool == WHOLE_ORG else _subject(org, pool)
 
 
 def _is_answered_there(job: Any) -> tuple[bool, bool]:

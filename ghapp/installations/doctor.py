@@ -325,7 +325,7 @@ def of_remediation(org: str, fuses: Mapping[str, Fuse], pauses: Mapping[str, Pau
     found = []
     for pool, fuse in fuses.items():
         whole = pool == WHOLE_INSTALLATION
-        name = "fuse of the whole installation" if whole else f"fuse {pool}"
+        name = "fuse of all pools" if whole else f"fuse {pool}"
         if fuse.position is Position.STOPPED:
             fix = f"find the cause, then run `{resume_command(org, pool)}`"
             found.append(wrong(GROUP, name, f"stopped: {fuse_history(fuse, str)}", fix, org))
@@ -335,7 +335,7 @@ def of_remediation(org: str, fuses: Mapping[str, Fuse], pauses: Mapping[str, Pau
     for pool, pause in pauses.items():
         whole = pool == WHOLE_ORG
         fix = f"`{resume_command(org, pool)}`"
-        name = "pause of the whole organization" if whole else f"pause {pool}"
+        name = "pause of all pools" if whole else f"pause {pool}"
         found.append(warning(GROUP, name, f"paused {pause_in_words(pause)}", fix, org))
     return found
 

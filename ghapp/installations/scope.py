@@ -49,9 +49,9 @@ def absence(address: str) -> str:
         case ScopeKind.ORGANIZATION:
             return "the App is not installed there"
         case ScopeKind.REPOSITORY:
-            return "no [[scopes]] table has this repository"
+            return "no [[scopes]] table has this repository, or it has no runners"
         case ScopeKind.ENTERPRISE:
-            return "GHAPP_ENTERPRISE_TOKEN does not show this enterprise"
+            return "no [[scopes]] table has this enterprise"
 
 
 def reading_order(address: str) -> tuple[bool, list[str]]:

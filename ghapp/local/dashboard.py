@@ -522,7 +522,7 @@ def _line(event: dict[str, Any]) -> Text:
     kind = event["type"].removeprefix("ghapp.").removesuffix(".v1")
     colour = next((colour for word, colour in KIND_COLOURS.items() if word in kind), "")
     when, reason = event["time"][11:19], event["data"].get("reason", "")
-    subject = "whole installation" if event["subject"] == WHOLE_ORG else event["subject"]
+    subject = "all pools" if event["subject"] == WHOLE_ORG else event["subject"]
     first = ((f"{when}  ", "dim"), (visible(f"{kind:<16}"), colour))
     return Text.assemble(*first, f"  {visible(subject, NAME_WIDTH)}  ", (visible(reason, NAME_WIDTH), "dim"))
 

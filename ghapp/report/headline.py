@@ -420,7 +420,7 @@ def _fuses(fleet: FleetView, pools: Sequence[PoolView]) -> Iterator[Headline]:
         is_whole = pool == WHOLE_INSTALLATION
         if fuse.position is Position.CLOSED or (bool(losing) if is_whole else pool in losing):
             continue
-        name = "The fuse of the whole organization" if is_whole else f"The fuse of {pool}"
+        name = "The fuse of all pools" if is_whole else f"The fuse of {pool}"
         is_stopped = fuse.position is Position.STOPPED
         effect = "nothing more is replaced there" if is_stopped else "lost runners are replaced in batches"
         why = FUSE_REASONS[fuse.reason]

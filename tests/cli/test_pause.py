@@ -127,7 +127,7 @@ async def test_the_fuse_of_the_installation_is_resumed_with_the_installation(red
         "fuse restarted, now proving: Acme, pool gpu",
         "still in effect: fuse stopped, Acme, tripped 1970-01-01T00:00:01Z, then BatchNeverOnline; `ghapp resume Acme`",
     ]
-    assert ghapp(redis_url, "resume", "acme").stdout == "fuse restarted, now proving: Acme, the whole installation\n"
+    assert ghapp(redis_url, "resume", "acme").stdout == "fuse restarted, now proving: Acme, all pools\n"
 
 
 async def test_a_pause_may_have_an_end(redis, redis_url):

@@ -66,9 +66,7 @@ async def test_pause_and_resume_record_the_token_and_report_what_is_in_effect(si
     pool = (await site.ask("resume", "acme", "--pool", "linux")).stdout.splitlines()
     assert pool[0] == f"resumed: acme, pool linux, paused {pause_in_words(pause)}"
     assert pool[1].startswith("still in effect: fuse stopped, acme, ")
-    assert (await site.ask("resume", "acme")).stdout.splitlines()[
-        0
-    ] == "fuse restarted, now proving: acme, the whole installation"
+    assert (await site.ask("resume", "acme")).stdout.splitlines()[0] == "fuse restarted, now proving: acme, all pools"
 
 
 @pytest.mark.parametrize(

@@ -275,7 +275,7 @@ OTHERS = {
         "(no request of the last batch was accepted; they are still repeated)",
         True,
     ),
-    "a proving fuse": ({"fuses": {WHOLE: proving()}}, "The fuse of the whole organization is proving", False),
+    "a proving fuse": ({"fuses": {WHOLE: proving()}}, "The fuse of all pools is proving", False),
     "jobs that nobody can take": (
         {"unserved": [waiting(1, pool=POOL), waiting(2, pool=POOL)]},
         f"2 jobs for {POOL} wait, and no online runner can take them (NoRunnerWithLabels).",

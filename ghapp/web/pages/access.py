@@ -160,17 +160,24 @@ class PageAccess:
         return cookie_of(request, SESSION_COOKIE, is_secure=self.is_secure(request))
 
     async def seen(self, visitor: Visitor, installations: Sequence[Installation]) -> list[Installation]:
-        """Returns those of all installations whose fleets the visitor may read; errors as of `rights`."""
+        """Returns those of all installations whose fleets the visitor may read.
+
+        While GitHub does not say which repositories these are, none of them is shown.
+
+        Raises:
+            UnauthorizedError: GitHub no longer accepts the visitor's token.
+        """
         session = visitor.session
         if session is None:
             return [*installations]
         shown = {each.id: each for each in installations if each.id in session.installations}
         parents = [each for each in shown.values() if any(scope.parent == each.id for scope in installations)]
-        asked = {each.id: await self._access(visitor.cookie, session, each) for each in parents}
+        known = {each.id: await self._access_or_none(visitor.cookie, session, each) for each in parents}
         return [
             each
             for each in installations
-            if each.id in shown or (each.parent in asked and rights_in(each, asked[each.parent]) is not None)
+            if each.id in shown
+            or ((access := known.get(each.parent)) is not None and rights_in(each, access) is not None)
         ]
 
     async def rights(self, visitor: Visitor, installation: Installation) -> OrgRights | None:
@@ -192,6 +199,18 @@ class PageAccess:
         if known is None or self._clock() - known.asked_at > ASK_SECONDS:
             known = await self._ask(cookie, session, home, known)
         return known
+
+    async def _access_or_none(self, cookie: str, session: Session, home: Installation) -> OrgAccess | None:
+        is_known = any(each.installation == home.id for each in session.orgs)
+        has_failed = self._clock() - self._failed_at.get(f"{cookie} {home.id}", 0.0) <= RETRY_SECONDS
+        if has_failed and not is_known:
+            return None
+        try:
+            return await self._access(cookie, session, home)
+        except UnauthorizedError:
+            raise
+        except GitHubError:
+            return None
 
     async def record_sign_in(self, request: Request, who: str, action: str) -> None:
         """Records that a person signed in or out."""

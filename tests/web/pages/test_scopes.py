@@ -17,6 +17,7 @@ from ghapp.runners.store import Runners
 from ghapp.sandbox.people import person_called
 from ghapp.store.presses import SWEEP_TOPIC, Presses
 from ghapp.store.schedule import Schedule
+from ghapp.web.pages.access import RETRY_SECONDS
 from tests.web.conftest import NOW, healthy, invalidated
 from tests.web.pages.conftest import HERE
 from tests.web.pages.test_buttons import press
@@ -180,6 +181,17 @@ async def test_one_list_of_github_s_serves_all_repositories_of_an_owner(signed_i
     for page in ("/", "/orgs/acme~api", "/orgs/acme"):
         await browser.get(page)
     assert asked == [scopes["acme"]]
+
+
+async def test_while_github_does_not_list_repositories_none_is_shown_and_it_is_not_asked_each_second(
+    signed_in, scopes, github, clock
+):
+    browser = await signed_in("mona")
+    github.control.fault(match=r"/repositories$", status=502, times=1)
+    for seconds, shown in ((0, False), (RETRY_SECONDS, False), (RETRY_SECONDS + 1, True)):
+        clock.now = NOW + seconds
+        page = await browser.get("/?all")
+        assert (page.status_code, "<b>acme</b>" in page.text, "<b>acme/api</b>" in page.text) == (200, True, shown)
 
 
 async def test_an_owner_of_every_organization_manages_deliveries_though_repositories_and_enterprises_are_watched(
