@@ -17,6 +17,7 @@ from jobs.installations.discover import discover_installations
 from jobs.installations.scopes import find_scopes_of
 from jobs.reports.health_report import report_installation
 from jobs.runners.sweep import sweep_installation
+from jobs.versions.end_dates import read_versions_of
 
 OWN = "api-own"
 AT_API = {"api": (PoolConfig(name=OWN, size=3, ephemeral=False),)}
@@ -124,6 +125,14 @@ async def test_a_lost_runner_of_the_organization_does_not_touch_the_repository_s
         assert calls(app, REMOVED.format("/repos/{owner}/{repo}")) == 0
         with of(app, api):
             assert await app.states() == {State.HEALTHY: 3}
+
+
+async def test_versions_are_asked_for_where_the_runners_are(scoped):
+    async with scoped() as app:
+        api = (await scopes(app))["acme/api"]
+        await live_in(app, api)
+        assert await read_versions_of(app.context, api.id) == 1
+        assert calls(app, "GET /repos/{owner}/{repo}/actions/runners/deprecations/{version}") == 1
 
 
 async def test_discovery_keeps_scopes_and_enqueues_the_search(scoped):
