@@ -1,8 +1,9 @@
-"""The App's credentials, from the environment or from the file that /setup wrote."""
+"""The App's credentials, from the environment or from the file that /setup wrote, and the tokens of enterprises."""
 
 from __future__ import annotations
 
 import os
+import re
 import stat
 import tempfile
 from collections.abc import Mapping
@@ -22,8 +23,12 @@ VARIABLES = (
     "GHAPP_CLIENT_ID",
     "GHAPP_CLIENT_SECRET",
     "GHAPP_CLIENT_SECRET_FILE",
+    "GHAPP_ENTERPRISE_TOKEN",
+    "GHAPP_ENTERPRISE_TOKEN_FILE",
 )
 KEPT_NAME = "app.json"
+
+_TOKEN = re.compile(r"[\w.~+/=-]+", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +109,7 @@ def given(environ: Mapping[str, str]) -> AppCredentials | None:
     """
     app_id = environ.get("GHAPP_APP_ID", "").strip()
     private_key = _secret(environ, "GHAPP_PRIVATE_KEY").replace("\\n", "\n").strip()
-    secrets = tuple(part.strip() for part in _secret(environ, "GHAPP_WEBHOOK_SECRET").split(",") if part.strip())
+    secrets = _secrets(environ, "GHAPP_WEBHOOK_SECRET")
     values = {"GHAPP_APP_ID": app_id, "GHAPP_PRIVATE_KEY": private_key, "GHAPP_WEBHOOK_SECRET": secrets}
     if not any(values.values()):
         return None
@@ -134,6 +139,18 @@ def given_client(environ: Mapping[str, str]) -> SignInClient | None:
             f"{missing}: not set, though {other} is; set both, or neither for a page without sign-in"
         )
     return SignInClient(client_id, secret)
+
+
+def enterprise_tokens(environ: Mapping[str, str]) -> tuple[str, ...]:
+    """Returns the classic tokens for enterprises' runners, preferred first: several during a rotation.
+
+    Raises:
+        ConfigurationError: one cannot be sent in a header, or the file is unreadable or world-readable.
+    """
+    tokens = _secrets(environ, "GHAPP_ENTERPRISE_TOKEN")
+    if not all(_TOKEN.fullmatch(each) for each in tokens):
+        raise ConfigurationError("GHAPP_ENTERPRISE_TOKEN: it takes a classic token (ghp_…), without spaces or quotes")
+    return tokens
 
 
 def kept(state_dir: Path) -> CreatedApp | None:
@@ -176,6 +193,11 @@ def keep(state_dir: Path, app: CreatedApp) -> None:
     except BaseException:
         file_name.unlink(missing_ok=True)
         raise
+
+
+def _secrets(environ: Mapping[str, str], name: str) -> tuple[str, ...]:
+    """Returns comma-separated secrets."""
+    return tuple(part.strip() for part in _secret(environ, name).split(",") if part.strip())
 
 
 def _secret(environ: Mapping[str, str], name: str) -> str:

@@ -51,13 +51,15 @@ class JobContext(Stores):
     """What was odd in the answers that the job read; recorded when it ends."""
 
     async def installation_client(self, installation: Installation, purpose: Purpose) -> InstallationClient:
-        """Returns a GitHub client for an installation, limited to what its budget allows for `purpose`.
+        """Returns a GitHub client for an installation or another scope, limited to what the budget allows.
+
+        A repository's calls count for its installation: both have one hourly limit.
 
         The client sends the account's own login, also where the configuration uses a former name of the org.
         """
         limits = call_limits(purpose, self.settings.of(installation.org).budget)
         called = replace(installation, org=installation.called, login="")
-        return await self.github.installation_client(called, limits, token_limits(purpose, installation.id))
+        return await self.github.installation_client(called, limits, token_limits(purpose, called.caller))
 
     def all_records(self, runners: int) -> AbstractAsyncContextManager[object]:
         """Returns the context in which all records of an installation with so many runners may be in memory.
@@ -102,11 +104,20 @@ async def open_context(settings: Settings, clock: Clock | None = None) -> AsyncI
     pipelining = PipeliningRedis(redis)  # a job sweeps many installations at once
     stores = stores_over(pipelining, settings.named, clock, timings=settings.timings)
     token_cache, left_out = stores.token_cache(settings.credentials.private_key), LeftOutRows()
+    enterprise_tokens = stores.enterprise_tokens(settings.enterprise_tokens)
     try:
         if clock is shared:
             await stores.heartbeats.measure_clock(shared, f"worker on {socket.gethostname()}")
         async with (
-            GitHub.open(settings.api_url, settings.credentials, token_cache, stores.budget, clock, left_out) as github,
+            GitHub.open(
+                settings.api_url,
+                settings.credentials,
+                token_cache,
+                stores.budget,
+                clock,
+                left_out,
+                enterprise_tokens,
+            ) as github,
             _opened_when_needed(settings, left_out) as cluster,
         ):
             yield JobContext(

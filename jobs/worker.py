@@ -29,6 +29,7 @@ from jobs.deliveries.redeliver import redeliver
 from jobs.deliveries.resume import resume
 from jobs.gate.active_shard import refresh_active_shards
 from jobs.installations.discover import discover
+from jobs.installations.scopes import find_scopes
 from jobs.leaks.reap import reap
 from jobs.notifications import send_notifications
 from jobs.remediation.remediate import remediate
@@ -63,6 +64,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     JobName.REDELIVER: redeliver,
     JobName.NOTIFICATIONS: send_notifications,
     JobName.VERSIONS: read_versions,
+    JobName.SCOPES: find_scopes,
 }
 
 

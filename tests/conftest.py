@@ -24,7 +24,18 @@ END = "-----END CERTIFICATE-----\n"
 BLOCKED_LOOKS = 100
 """How often a second Redis looks whose wait is over: at its own ten, a drain's millisecond lasts a hundred."""
 
-LONGEST = ("tests/chaos/", "tests/stories/", "tests/simulation/")
+WAITING = (
+    "tests/chaos/",
+    "tests/stories/",
+    "tests/browser/",
+    "tests/cli/test_tour.py",
+    "tests/packaging/",
+    "tests/suite/",
+)
+"""Tests that wait for processes and clocks of their own."""
+
+WAITING_ENDS = 0.6
+"""By then the last of them has started, so that no worker waits for one of them at the end."""
 
 # The duration of an example depends on the load of the machine.
 settings.register_profile("unhurried", settings.default, deadline=None)
@@ -45,8 +56,12 @@ def pytest_xdist_auto_num_workers() -> int:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Starts the longest tests first, so that no worker waits for one of them at the end."""
-    items.sort(key=lambda item: not item.nodeid.startswith(LONGEST))
+    """Spreads tests that wait over those that compute: were they in a row, all workers would wait at once."""
+    waiting = [item for item in items if item.nodeid.startswith(WAITING)]
+    computing = [item for item in items if not item.nodeid.startswith(WAITING)]
+    places = {item: WAITING_ENDS * place / len(waiting) for place, item in enumerate(waiting)}
+    places |= {item: place / len(computing) for place, item in enumerate(computing)}
+    items.sort(key=places.__getitem__)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -23,6 +24,8 @@ from ghapp.gate.active_shard import Role
 from ghapp.gate.judgement import Gate, GateRequest
 from ghapp.gate.next_steps import NextStep
 from ghapp.gate.shard_checks import Check
+from ghapp.installations.scope import ScopeKind, kind_of
+from ghapp.installations.scope_paths import path_segment
 from ghapp.leaks.documents import leaks_of_name
 from ghapp.nearest_name import meant
 from ghapp.remediation.fuse import resume_command
@@ -54,25 +57,25 @@ NO_OUTCOME = "a sweep is due; its outcome is not recorded, because too many swee
 
 _ID = r"([1-9][0-9]{0,17})"
 _JOB = re.compile(rf"{_ID}|https?://\S*/(?:runs/[0-9]+/job|actions/jobs)/{_ID}(?:[/?#]\S*)?", re.ASCII)
-_OWNER = re.compile(r"https?://[^/\s]+/(?:api/v3/)?(?:repos/)?([^/\s]+)/[^/\s]+/actions/", re.ASCII)
+_REPOSITORY = re.compile(r"https?://[^/\s]+/(?:api/v3/)?(?:repos/)?([^/\s]+/[^/\s]+)/actions/", re.ASCII)
 _RUN = re.compile(rf"https?://\S*/actions/runs/{_ID}(?:[/?#]\S*)?", re.ASCII)
 
 
 class JobReference(NamedTuple):
-    """What a person names: a job, or all jobs of a run; `owner` is the organization of a URL, empty without one."""
+    """What a person names: a job, or all jobs of a run; `repository` is that of a URL, empty without one."""
 
     job_id: int | None = None
     run_id: int | None = None
-    owner: str = ""
+    repository: str = ""
 
     @classmethod
     def parse(cls, text: str) -> JobReference | None:
         """Parses the id of a job, or the URL of a job or a run, of the pages or of the API; None for anything else."""
-        owner = found[1] if (found := _OWNER.match(text)) else ""
+        repository = found[1] if (found := _REPOSITORY.match(text)) else ""
         if found := _JOB.fullmatch(text):
-            return cls(job_id=int(found[1] or found[2]), owner=owner)
+            return cls(job_id=int(found[1] or found[2]), repository=repository)
         if found := _RUN.fullmatch(text):
-            return cls(run_id=int(found[1]), owner=owner)
+            return cls(run_id=int(found[1]), repository=repository)
         return None
 
     def __str__(self) -> str:
@@ -120,8 +123,10 @@ class ApiClient:
         """Returns the runners, and what is known beside them."""
         found = FleetDocuments([], [], [], [], [])
         for name in await self._orgs(org):
-            overview = await self._get(f"/v1/orgs/{_part(name)}/overview")
-            found.runners.extend([each async for each in self._pages(f"/v1/orgs/{_part(name)}/runners", "runners")])
+            overview = await self._get(f"/v1/orgs/{path_segment(name)}/overview")
+            found.runners.extend(
+                [each async for each in self._pages(f"/v1/orgs/{path_segment(name)}/runners", "runners")]
+            )
             found.phantoms.extend(overview["phantoms"])
             found.held.extend(overview["held"])
             found.pools.extend(overview["pools"])
@@ -135,18 +140,18 @@ class ApiClient:
 
     async def pools(self, org: str | None) -> set[str]:
         """Returns the names of the pools."""
-        overviews = [await self._get(f"/v1/orgs/{_part(name)}/overview") for name in await self._orgs(org)]
+        overviews = [await self._get(f"/v1/orgs/{path_segment(name)}/overview") for name in await self._orgs(org)]
         return {pool for overview in overviews for pool in overview["pool_names"]}
 
     async def runner_names(self, org: str | None) -> list[str]:
         """Returns the names of the runners as last known."""
-        paths = [f"/v1/orgs/{_part(name)}/runners" for name in await self._orgs(org)]
+        paths = [f"/v1/orgs/{path_segment(name)}/runners" for name in await self._orgs(org)]
         return [each["name"] for path in paths async for each in self._pages(path, "runners")]
 
     async def runner(self, org: str, name_or_id: str) -> dict[str, Any]:
         """Returns the health document of a runner with `death`, `phantoms` and `leaks`: its pod, if that leaked."""
         (found_org,) = await self._orgs(org)
-        base = f"/v1/orgs/{_part(found_org)}"
+        base = f"/v1/orgs/{path_segment(found_org)}"
         overview = await self._get(f"{base}/overview")
         document = await self._get(f"{base}/runners/health", {"name": name_or_id})
         if document["reason"] == Reason.NEVER_OBSERVED and name_or_id.isdecimal() and int(name_or_id):
@@ -179,27 +184,53 @@ class ApiClient:
             {"org": name, **job}
             for name in await self._orgs(org)
             for each in states
-            async for job in self._pages(f"/v1/orgs/{_part(name)}/jobs", "jobs", {"state": each, **chosen})
+            async for job in self._pages(f"/v1/orgs/{path_segment(name)}/jobs", "jobs", {"state": each, **chosen})
         ]
         return [each for each in found if state != "unserved" or _is_unserved(each)]
 
-    async def jobs_referred_to(self, org: str, reference: JobReference) -> list[Any]:
-        """Returns the document of a job, or of each known job of a run."""
-        (name,) = await self._orgs(org)
-        path = f"/v1/orgs/{_part(name)}/jobs"
-        if reference.job_id is None:
-            found = [each async for each in self._pages(path, "jobs", {"run_id": reference.run_id})]
-        else:
-            try:
-                found = [await self._get(f"{path}/{reference.job_id}")]
-            except NoSuchObjectError:
-                found = []
-        if not found:
+    async def jobs_referred_to(self, reference: JobReference, org: str | None) -> list[Any]:
+        """Returns the document of a job, or of each known job of a run, each with its `org`.
+
+        Args:
+            reference: has a repository if `org` is None.
+            org: the scope; None: each scope that may have run the jobs, and of those the one that did.
+        """
+        scopes = await (self._scopes_of(reference.repository) if org is None else self._orgs(org))
+        by_id = defaultdict[int, list[Any]](list)
+        for name in scopes:
+            for job in await self._jobs_in(name, reference):
+                by_id[job["job_id"]].append({"org": name, **job})
+        if not by_id:
             raise GhappError(
-                f"{org} {reference}: not known; jobs are known from deliveries, until 30 days after their end; "
-                f"see `{shell_command('ghapp', 'jobs', '--org', org)}`"
+                f"{', '.join(scopes)} {reference}: not known; jobs are known from deliveries, until 30 days after "
+                f"their end; see `{shell_command('ghapp', 'jobs', '--org', scopes[0])}`"
             )
-        return [{"org": name, **each} for each in found]
+        return [max(each, key=_is_answered_there) for each in by_id.values()]
+
+    async def _jobs_in(self, org: str, reference: JobReference) -> list[Any]:
+        path = f"/v1/orgs/{path_segment(org)}/jobs"
+        if reference.job_id is None:
+            return [each async for each in self._pages(path, "jobs", {"run_id": reference.run_id})]
+        try:
+            return [await self._get(f"{path}/{reference.job_id}")]
+        except NoSuchObjectError:
+            return []
+
+    async def _scopes_of(self, repository: str) -> list[str]:
+        """Returns the scopes whose runners may take a repository's jobs, as far as the token may read them.
+
+        Raises:
+            GhappError: it may read none; as of `_orgs` for the owner.
+        """
+        known = await self._orgs(None)
+        others = [each for each in known if each.lower() == repository.lower()]
+        others += [each for each in known if kind_of(each) is ScopeKind.ENTERPRISE]
+        try:
+            return [*await self._orgs(repository.partition("/")[0]), *others]
+        except (UnknownOrgError, ConfigurationError):
+            if not others:
+                raise
+            return others
 
     async def deaths(self, org: str | None, pool: str | None, cause: str | None, limit: int) -> list[Any]:
         """Returns the latest deaths, each with its `org`."""
@@ -207,7 +238,7 @@ class ApiClient:
         found: list[Any] = []
         for name in await self._orgs(org):
             mine: list[Any] = []
-            async for each in self._pages(f"/v1/orgs/{_part(name)}/deaths", "deaths", chosen):
+            async for each in self._pages(f"/v1/orgs/{path_segment(name)}/deaths", "deaths", chosen):
                 if cause is not None or each["cause"] != Cause.CLEAN_EXIT:
                     mine.append({"org": name, **each})
                 if len(mine) == limit:
@@ -218,7 +249,7 @@ class ApiClient:
 
     async def versions(self, org: str | None) -> list[Any]:
         """Returns the versions of the runner that run, each with its `org`."""
-        found = [await self._get(f"/v1/orgs/{_part(name)}/versions") for name in await self._orgs(org)]
+        found = [await self._get(f"/v1/orgs/{path_segment(name)}/versions") for name in await self._orgs(org)]
         return [{"org": document["org"], **each} for document in found for each in document["versions"]]
 
     async def dead_letters(self) -> list[dict[str, Any]]:
@@ -231,7 +262,9 @@ class ApiClient:
 
     async def sweep(self, org: str | None, seconds: float) -> list[RemoteSweep]:
         """Asks for a sweep of each organization, and waits for the outcomes for at most `seconds` in all."""
-        answers = [_json(await self._send("POST", f"/v1/orgs/{_part(name)}/sweep")) for name in await self._orgs(org)]
+        answers = [
+            _json(await self._send("POST", f"/v1/orgs/{path_segment(name)}/sweep")) for name in await self._orgs(org)
+        ]
         waiting = {each["org"]: each["sweep_id"] for each in answers}
         found = {name: RemoteSweep(name, NOT_YET.format(seconds), failed=True) for name in waiting}
         with suppress(TimeoutError):
@@ -247,7 +280,7 @@ class ApiClient:
     async def _swept(self, org: str, sweep_id: str) -> RemoteSweep | None:
         """Returns the outcome of a sweep; None while it is not over."""
         try:
-            answer = await self._get(f"/v1/orgs/{_part(org)}/sweeps/{_part(sweep_id)}")
+            answer = await self._get(f"/v1/orgs/{path_segment(org)}/sweeps/{_part(sweep_id)}")
         except NoSuchObjectError:
             return RemoteSweep(org, NO_OUTCOME, failed=True)
         return None if answer["outcome"] is None else RemoteSweep(org, answer["outcome"], answer["failed"])
@@ -262,7 +295,7 @@ class ApiClient:
         pool = None if pool == WHOLE_ORG else pool
         before = (await self._pauses(name)).get(pool)
         body = {"pool": pool, "why": why, "for_seconds": seconds}
-        answer = await self._send("POST", f"/v1/orgs/{_part(name)}/pause", body=body)
+        answer = await self._send("POST", f"/v1/orgs/{path_segment(name)}/pause", body=body)
         subject, end = _subject(name, pool), f"`{resume_command(name, pool)}` ends it"
         if answer.status_code == httpx.codes.CONFLICT:
             return [f"{subject}: {_detail(answer)}", end]
@@ -273,12 +306,12 @@ class ApiClient:
         """Clears pauses and restarts stopped fuses; returns lines with the result and what is still in effect."""
         (name,) = await self._orgs(org)
         before = await self._pauses(name)
-        done = _json(await self._send("POST", f"/v1/orgs/{_part(name)}/resume", body={"pool": pool}))
+        done = _json(await self._send("POST", f"/v1/orgs/{path_segment(name)}/resume", body={"pool": pool}))
         ended = [None if each == WHOLE_ORG else each for each in done["ended"]]
         output = [f"resumed: {_subject(name, each)}, paused {before.get(each, 'since')}" for each in ended]
         output += [f"fuse restarted, now proving: {_fuse(name, each)}" for each in done["proving"]]
         output += [f"reaper restarted, now proving: {_fuse(name, each)}" for each in done["reaping"]]
-        held = (await self._get(f"/v1/orgs/{_part(name)}/overview"))["held"]
+        held = (await self._get(f"/v1/orgs/{path_segment(name)}/overview"))["held"]
         of_all = [each for each in held if each["pool"] is None and each["kind"] in ("pause", "fuse stopped")]
         end = f"`{resume_command(name)}`"
         output += [f"still in effect: {each['kind']}, {name}, {each['text']}; {end}" for each in of_all]
@@ -286,13 +319,13 @@ class ApiClient:
 
     async def _pauses(self, org: str) -> dict[str | None, str]:
         """Returns who paused, since when, until when and why, by pool; None: the whole organization."""
-        held = (await self._get(f"/v1/orgs/{_part(org)}/overview"))["held"]
+        held = (await self._get(f"/v1/orgs/{path_segment(org)}/overview"))["held"]
         return {each["pool"]: each["text"] for each in held if each["kind"] == "pause"}
 
     async def gate(self, org: str, pool: str) -> PoolGate:
         """Returns the gate of a pool that has shards."""
         (name,) = await self._orgs(org)
-        overview = await self._get(f"/v1/orgs/{_part(name)}/overview")
+        overview = await self._get(f"/v1/orgs/{path_segment(name)}/overview")
         pools = {each["pool"]: each for each in overview["shard_pools"]}
         if pool not in pools:
             names = meant(pool, pools, "it has")
@@ -310,7 +343,7 @@ class ApiClient:
             if each.lower() == org.lower():
                 return [each]
         try:
-            return [(await self._get(f"/v1/orgs/{_part(org)}/overview"))["org"]]  # by a former name
+            return [(await self._get(f"/v1/orgs/{path_segment(org)}/overview"))["org"]]  # by a former name
         except NoSuchObjectError:
             raise UnknownOrgError(no_such_org(org, known)) from None
         except ConfigurationError as error:
@@ -382,11 +415,17 @@ def _json(answer: httpx.Response) -> Any:
 
 
 def _subject(org: str, pool: str | None) -> str:
-    return org if pool is None else f"{org}/{pool}"
+    return org if pool is None else f"{org}, pool {pool}"
 
 
 def _fuse(org: str, pool: str) -> str:
-    return f"{org}, the whole installation" if pool == WHOLE_ORG else f"{org}/{pool}"
+    return f"{org}, all pools" if pool == WHOLE_ORG else _subject(org, pool)
+
+
+def _is_answered_there(job: Any) -> tuple[bool, bool]:
+    """Sort key of the documents of one job in several scopes: the scope whose runner took it, else its organization."""
+    is_taken, kind = job["runner"] is not None, kind_of(job["org"])
+    return is_taken, (kind is ScopeKind.ORGANIZATION) is not is_taken
 
 
 def _part(name: str) -> str:
@@ -419,7 +458,7 @@ class PoolGate:
 
     async def judge(self, request: GateRequest) -> Gate:
         """Returns the gate's result as of now; may be called repeatedly."""
-        path = f"/v1/orgs/{_part(self.org)}/pools/{_part(self.pool)}/shards/{_part(request.shard)}/gate"
+        path = f"/v1/orgs/{path_segment(self.org)}/pools/{_part(self.pool)}/shards/{_part(request.shard)}/gate"
         parameters: dict[str, Any] = {"min_online": request.min_online, "failures": request.failures}
         parameters |= {"canary": str(request.canary).lower(), "expect_new": str(request.expect_new).lower()}
         if request.version is not None:

@@ -15,6 +15,7 @@ import click
 from ghapp import log
 from ghapp.errors import ConfigurationError, GhappError
 from ghapp.installations.installation import Installation
+from ghapp.installations.scope import absence
 from ghapp.nearest_name import meant
 from ghapp.settings import Settings
 from ghapp.untrusted_text import one_line
@@ -60,8 +61,8 @@ def require_redis(settings: Settings) -> None:
 
 
 def no_such_org(org: str, known: Iterable[str]) -> str:
-    """Returns the message for an organization where the App is not installed, or that the token may not read."""
-    return f"{org}: the App is not installed there; {meant(org, known, 'it is installed on:')}"
+    """Returns the message for a scope that is not known, or that the token may not read."""
+    return f"{org}: {absence(org)}; {meant(org, known, 'known are')}"
 
 
 def no_such_pool(org: str | None, pool: str, known: Iterable[str]) -> str:

@@ -21,7 +21,11 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 WATCH_SECONDS = 2.0
 
-ORG = click.option("--org", shell_complete=complete_orgs, help="Only this organization (default: all).")
+ORG = click.option(
+    "--org",
+    shell_complete=complete_orgs,
+    help="Only this organization, OWNER/REPOSITORY or enterprises/SLUG (default: all).",
+)
 ORG_ARGUMENT = click.argument("org", shell_complete=complete_orgs)
 POOL = click.option("--pool", shell_complete=complete_pools, help="Only this pool.")
 WEB = click.option("--web", is_flag=True, help="Open the page in a browser; in a pipe print its address.")

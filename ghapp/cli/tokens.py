@@ -37,7 +37,8 @@ def token() -> None:
     multiple=True,
     required=True,
     shell_complete=complete_orgs,
-    help="Organization that it may access; may be repeated.",
+    help="Organization, OWNER/REPOSITORY or enterprises/SLUG that it may access; may be repeated. An organization does "
+    "not include its repositories: runners of acme/api need --org acme/api.",
 )
 @click.option("--scope", "scopes", multiple=True, required=True, type=click.Choice(["read", "claim", "admin"]))
 @click.option("--name", default="", help="Name of the controller that uses it.")
@@ -48,7 +49,7 @@ def token() -> None:
 def create_token(
     orgs: tuple[str, ...], scopes: tuple[Any, ...], name: str, expires_days: int, *, as_json: bool
 ) -> None:
-    """Create a token and print it, once. The App must be installed on each organization.
+    """Create a token and print it, once. It opens what --org names, and nothing else.
 
     Example: ghapp token create --org acme --scope read --name arc-controller
     """

@@ -41,8 +41,8 @@ _ORDER = {step: place for place, step in enumerate(StoryStep)}
 class StoryEvent(NamedTuple):
     """One event: when (None: not known), which step, and what happened, as a part of a sentence.
 
-    `command` runs the job again, where that is still to be done. `follows_rerun`: it came of the re-run, and stands after
-    it: GitHub's dates are whole seconds, of another clock.
+    `command` runs the job again, where that is still to be done. `follows_rerun`: it came of the re-run, and stands
+    after it: GitHub's dates are whole seconds, of another clock.
     """
 
     at: float | None

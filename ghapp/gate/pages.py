@@ -149,7 +149,7 @@ class GatePages:
 
     def routes(self) -> list[Route]:
         """Returns the route."""
-        return [Route("/orgs/{org}/gate", self._host.guarded(self._gate), methods=["GET"])]
+        return [Route("/orgs/{org:scope}/gate", self._host.guarded(self._gate), methods=["GET"])]
 
     async def _gate(self, request: Request) -> Response:
         host = self._host

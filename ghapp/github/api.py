@@ -22,6 +22,7 @@ from ghapp.github.ports import RateLimiter, TokenCache
 from ghapp.github.response import NOT_FOUND, PER_PAGE, GitHubResponse, expect
 from ghapp.installations.installation import Installation
 from ghapp.installations.pacing import CallLimits
+from ghapp.installations.scope import ScopeKind
 
 if TYPE_CHECKING:
     import httpx
@@ -69,11 +70,13 @@ class GitHub:
         client: httpx.AsyncClient,
         clock: Callable[[], float] = time.time,
         left_out: LeftOutRows | None = None,
+        enterprise_tokens: TokenCache | None = None,
     ) -> None:
         from ghapp.github.transport import GitHubTransport
 
         self.left_out = LeftOutRows() if left_out is None else left_out
         self._token_cache, self._rate_limiter, self._clock = token_cache, rate_limiter, clock
+        self._enterprise_tokens = enterprise_tokens
         self._as_app = GitHubTransport.as_app(credentials.app_id, credentials.private_key, api_url, client)
 
     @classmethod
@@ -86,15 +89,23 @@ class GitHub:
         rate_limiter: RateLimiter,
         clock: Callable[[], float] = time.time,
         left_out: LeftOutRows | None = None,
+        enterprise_tokens: TokenCache | None = None,
     ) -> AsyncIterator[GitHub]:
         """Opens the connections, and closes them at the end.
 
-        `clock` returns epoch seconds; `left_out` gets what is odd in the answers.
+        Args:
+            api_url: the API's base URL.
+            credentials: the App's.
+            token_cache: keeps the installations' tokens.
+            rate_limiter: keeps the calls within the limits.
+            clock: returns epoch seconds.
+            left_out: gets what is odd in the answers.
+            enterprise_tokens: the tokens of enterprises; None: their runners cannot be read.
         """
         from ghapp.github.transport import open_client
 
         async with open_client(api_url) as client:
-            yield cls(api_url, credentials, token_cache, rate_limiter, client, clock, left_out)
+            yield cls(api_url, credentials, token_cache, rate_limiter, client, clock, left_out, enterprise_tokens)
 
     async def installations(self) -> InstallationList:
         """Returns all installations of the App."""
@@ -129,23 +140,29 @@ class GitHub:
         limits: CallLimits = WITHIN_GITHUBS,
         token_limits: CallLimits = WITHIN_GITHUBS,
     ) -> InstallationClient:
-        """Returns a client for one installation; mints a token if none is cached.
+        """Returns a client for one installation, or another scope; mints a token if none is cached.
 
         Args:
-            installation: the installation.
+            installation: the installation, or another scope.
             limits: how much of its limits the client's calls may use up.
             token_limits: how much of the App's limits the call may use up that mints a token.
+
+        Raises:
+            UnauthorizedError: it is an enterprise, and there is no token of one.
         """
+        caller, cache = installation.caller, self._token_cache
+        if installation.kind is ScopeKind.ENTERPRISE:
+            if self._enterprise_tokens is None:
+                raise UnauthorizedError(f"{installation.org}: GHAPP_ENTERPRISE_TOKEN is not set")
+            cache = self._enterprise_tokens
 
         async def mint() -> wire.InstallationToken:
-            return await self._mint(installation.id, token_limits)
+            return await self._mint(caller, token_limits)
 
-        token = await self._token_cache.token(installation.id, mint, self._clock())
+        token = await cache.token(caller, mint, self._clock())
         transport = self._as_app.with_token(token.secret)
-        limited = RateLimitedCall(self._rate_limiter, installation.id, limits)
-        return InstallationClient(
-            installation, transport, token, self._token_cache, limited, self._clock, self.left_out
-        )
+        limited = RateLimitedCall(self._rate_limiter, caller, limits)
+        return InstallationClient(installation, transport, token, cache, limited, self._clock, self.left_out)
 
     async def forget_token(self, installation: int) -> None:
         """Discards the token: a token keeps the permissions with which it was minted. The next client mints another."""

@@ -29,11 +29,17 @@ class Account(msgspec.Struct, frozen=True, omit_defaults=True):
     id: Count = 0
 
 
+class InstalledAccount(Account, frozen=True, omit_defaults=True):
+    """The account of an installation; `type` is "User" for a person's."""
+
+    type: Text = ""
+
+
 class DeliveredInstallation(msgspec.Struct, frozen=True, omit_defaults=True):
     """The installation of a delivery; fields other than `id` are only in `installation` events."""
 
     id: Id
-    account: Account | None = None
+    account: InstalledAccount | None = None
     suspended_at: Text | None = None
     permissions: Annotated[dict[str, Text], msgspec.Meta(max_length=MOST_PERMISSIONS)] = {}
 

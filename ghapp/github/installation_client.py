@@ -1,4 +1,7 @@
-"""GitHub's API as one installation of the App, within its budget."""
+"""GitHub's API for one scope, as the installation of the App that it belongs to, within that one's budget.
+
+An enterprise's scope belongs to no installation: it has a token of its own.
+"""
 
 from __future__ import annotations
 
@@ -63,10 +66,10 @@ class RateLimitedCall:
 
 
 class InstallationClient:
-    """The API as one installation.
+    """The API as one installation, for its runners or those of one of its repositories; or as an enterprise's token.
 
     Attributes:
-        installation: the installation.
+        installation: the installation, or another scope.
         token: the token's fingerprint: an ETag is valid for one token only.
         left_out: what was odd in the answers, until that is recorded.
     """
@@ -85,15 +88,16 @@ class InstallationClient:
         self.token = fingerprint(token.secret)
         self._transport, self._token, self._token_cache = transport, token, token_cache
         self._limited, self._clock = limited, clock
+        self._runners = f"{installation.scope.api_path}/actions/runners"
 
     @property
     def key(self) -> int:
-        """The installation's id."""
+        """The scope's id."""
         return self.installation.id
 
     @property
     def name(self) -> str:
-        """The organization's name."""
+        """The scope's name."""
         return self.installation.org
 
     async def settle(self) -> None:
@@ -110,12 +114,12 @@ class InstallationClient:
         """
         if self._clock() - self._token.minted_at < RENEWAL_SECONDS:
             return False
-        await self._token_cache.forget(self.installation.id)
+        await self._token_cache.forget(self.installation.caller)
         return True
 
     async def list_runners(self, page: int, etag: str | None) -> Listing:
         """Returns one page of up to a hundred runners; `page` counts from 1."""
-        path = f"/orgs/{self.installation.org}/actions/runners"
+        path = self._runners
         headers = {"If-None-Match": etag} if etag else {}
         answer = await self.send("GET", path, headers=headers, per_page=PER_PAGE, page=page)
         if answer.status == 304:  # noqa: PLR2004
@@ -124,7 +128,7 @@ class InstallationClient:
 
     async def runner(self, runner_id: int) -> Registration | None:
         """Returns one runner; None for a 404, which by itself proves nothing."""
-        path = f"/orgs/{self.installation.org}/actions/runners/{runner_id}"
+        path = f"{self._runners}/{runner_id}"
         answer = await self.send("GET", path)
         return None if answer.status == NOT_FOUND else wire.runner(expect(answer, path), self.left_out)
 
@@ -134,7 +138,7 @@ class InstallationClient:
         Raises:
             GitHubUnavailableError: a row that cannot be read may be such a runner.
         """
-        path = f"/orgs/{self.installation.org}/actions/runners"
+        path = self._runners
         answer = await self.send("GET", path, name=name, per_page=PER_PAGE)
         page = wire.runner_page(expect(answer, path), self.left_out)
         if page.names & {"", name}:
@@ -143,7 +147,7 @@ class InstallationClient:
 
     async def remove_runner(self, runner_id: int) -> Removal:
         """Removes a registration. A 404 is success; a busy runner is not removed."""
-        path = f"/orgs/{self.installation.org}/actions/runners/{runner_id}"
+        path = f"{self._runners}/{runner_id}"
         answer = await self.send("DELETE", path)
         if answer.status == UNPROCESSABLE:
             return Removal.BUSY
@@ -217,7 +221,7 @@ class InstallationClient:
             answer = await self._limited.send(method, once)
         except UnauthorizedError:
             if not is_settling:
-                await self._token_cache.forget(self.installation.id)
+                await self._token_cache.forget(self.installation.caller)
             raise
         if answer.status == NOT_FOUND and is_settling:
             raise UnauthorizedError(f"{method} {path}: 404, but the token is too young for that to count")

@@ -9,13 +9,16 @@ from urllib.parse import quote
 
 import msgspec
 
-from ghapp.decoding import Moment, Name, RowDecoder, Text
+from ghapp.decoding import Count, Id, Moment, Name, RowDecoder, Text
 from ghapp.github.ports import Sender
 from ghapp.github.response import NOT_FOUND, PER_PAGE, GitHubResponse, expect
 from ghapp.github.wire import read_rows
 from ghapp.installations.scope import ListedRepository
 
 ORGANIZATION = "Organization"
+
+MOST_SEEN = 20_000
+"""Repositories of one installation that are read."""
 
 _LAST_PAGE = re.compile(r"[?&]page=([0-9]{1,9})[^>]*>;\s*rel=\"last\"")
 
@@ -25,12 +28,18 @@ class _Owner(msgspec.Struct):
 
 
 class _Repository(msgspec.Struct):
+    id: Id
     full_name: Name
     private: bool = True
     pushed_at: Moment | None = None
     archived: bool = False
     disabled: bool = False
     owner: _Owner = msgspec.field(default_factory=_Owner)
+
+
+class _SeenRepositories(msgspec.Struct):
+    total_count: Count
+    repositories: list[_Repository]
 
 
 class _Account(msgspec.Struct):
@@ -40,6 +49,7 @@ class _Account(msgspec.Struct):
 
 _repository = RowDecoder[_Repository]("repository", _Repository)
 _repositories = RowDecoder[list[_Repository]]("repository", list[_Repository])
+_seen = RowDecoder[_SeenRepositories]("repository", _SeenRepositories)
 _account = RowDecoder[_Account]("account", _Account)
 _accounts = RowDecoder[list[_Account]]("account", list[_Account])
 
@@ -90,6 +100,19 @@ async def read_repository(client: Sender, name: str) -> ListedRepository | None:
     return _to_repository(read_rows(_repository, expect(answer, path), client.left_out).value)
 
 
+async def read_installation_repositories(client: Sender) -> list[ListedRepository]:
+    """Returns the repositories that an installation sees, `MOST_SEEN` at most. One call for each hundred."""
+    path, found = "/installation/repositories", dict[int, ListedRepository]()
+    for page in range(1, MOST_SEEN // PER_PAGE + 1):
+        answer = await client.send("GET", path, per_page=PER_PAGE, page=page)
+        listed, odd = read_rows(_seen, expect(answer, path), client.left_out)
+        found |= {each.id: _to_repository(each) for each in listed.repositories}
+        rows = len(listed.repositories) + sum(each.is_row for each in odd)
+        if not rows or page * PER_PAGE >= listed.total_count:
+            break
+    return [*found.values()]
+
+
 async def latest_repositories(client: Sender, account: FoundAccount) -> RepositoryList:
     """Returns a hundred repositories of an account, and the number of all.
 
@@ -117,4 +140,5 @@ def _to_repository(found: _Repository) -> ListedRepository:
         0.0 if found.pushed_at is None else found.pushed_at.timestamp(),
         found.archived or found.disabled,
         found.owner.type == ORGANIZATION,
+        found.id,
     )

@@ -61,12 +61,26 @@ class GitHubUser(msgspec.Struct, frozen=True):
     login: Name
 
 
+class UserRepository(NamedTuple):
+    """A repository that a person may read: its id, `owner/name`, and whether they are an admin of it."""
+
+    id: int
+    name: str
+    is_admin: bool
+
+
 class _Account(msgspec.Struct, frozen=True):
     id: Id
 
 
+class _Permissions(msgspec.Struct, frozen=True):
+    admin: bool = False
+
+
 class _Repository(msgspec.Struct, frozen=True):
+    id: Id
     full_name: Name
+    permissions: _Permissions | None = None
 
 
 class _Installations(msgspec.Struct, frozen=True):
@@ -187,15 +201,19 @@ class UserAuthorization:
                 break
         return tuple(found)
 
-    async def repositories(self, token: str, installation: int) -> tuple[str, ...]:
-        """Returns the full names of the installation's repositories that the person may read; errors as of `user`.
+    async def repositories(self, token: str, installation: int) -> tuple[UserRepository, ...]:
+        """Returns the installation's repositories that the person may read; errors as of `user`.
 
         The first page has their number; the others are read at once, because a person waits for the page.
         """
         first = await self._repositories(token, installation, 1)
         pages = min(ceil(first.total_count / PER_PAGE), MOST_PAGES)
         others = await asyncio.gather(*(self._repositories(token, installation, each) for each in range(2, pages + 1)))
-        return tuple(each.full_name for page in (first, *others) for each in page.repositories)
+        rows = [each for page in (first, *others) for each in page.repositories]
+        return tuple(
+            UserRepository(each.id, each.full_name, each.permissions is not None and each.permissions.admin)
+            for each in rows
+        )
 
     async def _repositories(self, token: str, installation: int, page: int) -> _Repositories:
         try:

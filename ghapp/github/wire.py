@@ -12,7 +12,7 @@ import msgspec
 
 from ghapp.decoding import MOST_LABELS, Count, Decoded, Id, LeftOut, LeftOutRows, Moment, Name, RowDecoder, Text, decode
 from ghapp.errors import GitHubUnavailableError
-from ghapp.installations.installation import Installation
+from ghapp.installations.installation import PERSON, Installation
 from ghapp.runners.evidence import Registration
 
 T = TypeVar("T")
@@ -54,6 +54,7 @@ class _Identified(msgspec.Struct):
 class _Account(msgspec.Struct):
     login: Name
     id: Id
+    type: Text = ""
 
 
 class _Installation(msgspec.Struct):
@@ -234,6 +235,7 @@ def _to_installation(each: _Installation) -> Installation:
         account_id=each.account.id,
         permissions=each.permissions,
         suspended=each.suspended_at is not None,
+        is_personal=each.account.type == PERSON,
     )
 
 

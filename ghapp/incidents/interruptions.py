@@ -81,7 +81,7 @@ def _earlier(pool: str, pause: PauseView, began: float) -> Interruption:
 
 
 def _where(pool: str) -> str:
-    return " of the whole organization" if pool == WHOLE_INSTALLATION else f" of {pool}"
+    return " of all pools" if pool == WHOLE_INSTALLATION else f" of {pool}"
 
 
 def _blind(survey: Survey, began: float, until: float) -> Iterator[Interruption]:

@@ -157,7 +157,7 @@ def fuse_of(incident: LossIncident) -> str:
 
 def fuse_name(pool: str) -> str:
     """Returns the name of a pool's fuse."""
-    return "The fuse of the whole organization" if pool == WHOLE_INSTALLATION else f"The fuse of {pool}"
+    return "The fuse of all pools" if pool == WHOLE_INSTALLATION else f"The fuse of {pool}"
 
 
 def typical_heal(losses: Sequence[RunnerLoss]) -> str:
@@ -335,7 +335,7 @@ def _fuses(incident: LossIncident) -> Iterator[IncidentFuse]:
         steps = [each for each in incident.steps if each.pool == pool]
         last = next((each for each in reversed(steps) if each.reason is not FuseReason.NONE), steps[-1])
         batches = sum(each.batch > 0 for each in steps)
-        name = "whole organization (*)" if pool == WHOLE_INSTALLATION else pool
+        name = "all pools (*)" if pool == WHOLE_INSTALLATION else pool
         yield IncidentFuse(name, position.value, batches, FUSE_REASONS[last.reason], last.reason.value)
 
 

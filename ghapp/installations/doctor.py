@@ -11,16 +11,17 @@ from ghapp.doctor.finding import Finding, FindingStatus, ok, warning, wrong
 from ghapp.doctor.github import report_repositories
 from ghapp.doctor.probe import probe
 from ghapp.doctor.roles import starting
-from ghapp.installations.installation import Installation, known_as, stale_name
+from ghapp.installations.installation import Installation, known_as, repository_scope, stale_name
 from ghapp.installations.pacing import left
 from ghapp.installations.pool_matching import PoolRule
+from ghapp.installations.scope import ENTERPRISES, ScopeKind, absence, kind_of, owner_of
 from ghapp.remediation.fuse import WHOLE_INSTALLATION, Fuse, Position, resume_command
 from ghapp.remediation.store import WHOLE_ORG, Pause
 from ghapp.report.check_run_state import PostFailure, repository_of
 from ghapp.report.documents import pause_in_words, timestamp
 from ghapp.runners.delivery_lag import completeness, was_confirmed_without_deliveries
 from ghapp.runners.evidence import Evidence, Survey
-from ghapp.runners.next_attempt import BLINDNESS, UNKNOWN_BLINDNESS, NextAttempt, next_attempt
+from ghapp.runners.next_attempt import BLINDNESS, NextAttempt, blindness_of, next_attempt
 from ghapp.runners.texts import fuse_history
 from ghapp.runners.verdict import Reason, judge
 from ghapp.settings import Settings
@@ -67,7 +68,13 @@ async def check(
             return []
         async with open_stores(url, settings.named) as stores:
             records, owners = await stores.installations.all(), await stores.installations.owners()
-            known = records if known is None else [known_as(each, records, settings.named, owners) for each in known]
+            if known is None:
+                known = records
+            else:
+                present = [known_as(each, records, settings.named, owners) for each in known]
+                remaining = {each.id for each in present}
+                scopes = [each for each in records if each.kind is ScopeKind.ENTERPRISE or each.parent in remaining]
+                known = [*present, *scopes]
             reader = stores_over(PipeliningRedis(stores.redis))
             found = await asyncio.gather(*(_of_records(settings, reader, each, started_at) for each in known))
             return [each for several in found for each in several]
@@ -88,6 +95,7 @@ async def check(
         found += of_name(installation, settings.named)
         found += of_installation(installation, settings.web_url, has_pool=has_pool)
         found += of_reruns(installation, settings)
+    found += of_scopes(settings, known)
     names = [name for each in known for name in each.own]
     # One finding per org and name: a recorded problem replaces an unverified repository, and any other result of the
     # repository check replaces the recorded one.
@@ -106,7 +114,7 @@ async def _of_records(
     now, policy, org = time.time(), settings.of(installation.org), installation.org
     survey, allowance, sweep_at, discovery_at = await asyncio.gather(
         stores.runners.survey(installation.id),
-        stores.budget.left(installation.id, now),
+        stores.budget.left(installation.caller, now),
         stores.schedule.next(installation.id),
         stores.schedule.next_discovery(),
     )
@@ -115,7 +123,7 @@ async def _of_records(
         stores.fuses.pauses(installation.id),
         stores.reports.check_run_state(installation.id),
     )
-    facts = (await stores.delivery_status.facts([installation.id]))[installation.id]
+    facts = (await stores.delivery_status.facts([installation.caller]))[installation.caller]
     gaps = completeness(facts, now)
     runners = (await stores.runners.all(installation.id)).values()
     # Only then may any runner wait for deliveries.
@@ -185,12 +193,19 @@ def of_name(installation: Installation, named: Collection[str]) -> list[Finding]
 
 
 def of_installation(installation: Installation, web_url: str, *, has_pool: bool) -> list[Finding]:
-    """Checks what the organization permits the App to do."""
+    """Checks what the organization permits the App to do; of a repository's scope, its owner."""
     org = installation.org
-    page = f"{web_url}/organizations/{installation.called}/settings/installations/{installation.id}"
+    login = owner_of(installation.called)
+    page = f"{web_url}/organizations/{login}/settings/installations/{installation.caller}"
+    if installation.is_personal:
+        page = f"{web_url}/settings/installations/{installation.id}"
     if installation.suspended:
         return [wrong(GROUP, "suspended", "the organization suspended the App", f"unsuspend the App at {page}", org)]
-    if missing := installation.missing():
+    if installation.is_personal:
+        return [ok(GROUP, "account", f"{org} is a person's account; scopes of its repositories are swept", org)]
+    if installation.kind is ScopeKind.REPOSITORY and not installation.may_remove_runners():
+        found = [_of_administration(installation, page)]
+    elif missing := installation.missing():
         found = [
             wrong(GROUP, "permissions", f"not granted: {', '.join(missing)}", f"an owner accepts them at {page}", org)
         ]
@@ -198,7 +213,48 @@ def of_installation(installation: Installation, web_url: str, *, has_pool: bool)
         found = [ok(GROUP, "permissions", "all permissions are granted", org)]
     if not has_pool:
         fix = f'add [[pools]] with org = "{org}", if lost runners should be replaced'
-        found.append(warning(GROUP, "pools", "no pool is configured for this organization", fix, org))
+        found.append(warning(GROUP, "pools", f"no pool is configured for this {installation.kind}", fix, org))
+    return found
+
+
+def _of_administration(installation: Installation, page: str) -> Finding:
+    """Reports what the optional permission for repositories' runners lacks, with the words for the owner."""
+    org, level = installation.org, "read" if installation.may_read_runners() else "none"
+    setting = "Repository: Administration in the App's settings"
+    if level == "none":
+        text = "administration: read, which is optional, is not granted: runners of repositories are not read"
+        fix = f"set {setting} to read, or to read and write to have lost runners removed; an owner accepts it at {page}"
+        return wrong(GROUP, "permissions", text, fix, org)
+    text = "administration: read is granted, write is not: lost runners are reported, and neither removed nor replaced"
+    fix = f"set {setting} to read and write, if they should be; an owner accepts it at {page}"
+    return warning(GROUP, "permissions", text, fix, org)
+
+
+def of_scopes(settings: Settings, known: Sequence[Installation]) -> list[Finding]:
+    """Reports rows of `[[scopes]]` that find nothing, and the missing token of an enterprise."""
+    found = []
+    orgs = {each.org.lower() for each in known}
+    accounts = [each for each in known if each.kind is ScopeKind.ORGANIZATION]
+    for rule in settings.scopes:
+        owner = next((each for each in accounts if each.answers_to(rule.owner)), None)
+        named = rule.repository or rule.repositories or f"{ENTERPRISES}/{rule.enterprise}"
+        if rule.enterprise is not None:
+            if not settings.enterprise_tokens:
+                text = "GHAPP_ENTERPRISE_TOKEN is not set here: workers need it to read the enterprise's runners"
+                fix = "set it for the workers to a classic token with manage_runners:enterprise; see docs/scopes.md"
+                found.append(warning(GROUP, "scopes", text, fix, named))
+        elif owner is None:
+            fix = f"install the App on {rule.owner}, or fix the name in [[scopes]]"
+            found.append(wrong(GROUP, "scopes", f"{named}: the App is not installed on {rule.owner}", fix))
+        elif rule.repository and f"{owner.org}/{named.partition('/')[2]}".lower() not in orgs:
+            text = f"{named}: the App sees no such repository, or it is archived; it is looked for every five minutes"
+            found.append(
+                wrong(GROUP, "scopes", text, "give the App access to it, or fix the name in [[scopes]]", owner.org)
+            )
+        elif rule.repositories and not repository_scope(owner, 1, "any", "any").may_read_runners():
+            text = f"{named}: administration: read is not granted, so that no repository can be asked for runners"
+            fix = "set Repository: Administration to read in the App's settings; then an owner accepts it"
+            found.append(wrong(GROUP, "scopes", text, fix, owner.org))
     return found
 
 
@@ -233,13 +289,16 @@ def of_sweeps(
     )
     reason = survey.failure if survey.failing_since is not None else attempt.prevented_by
     if survey.failing_since is not None:
-        known = BLINDNESS.get(reason, UNKNOWN_BLINDNESS)
+        known = blindness_of(reason, org)
         text = f"no complete list since {timestamp(survey.failing_since)}: {known.meaning} ({reason}); {due}"
         return [wrong(GROUP, "sweeps", text, known.fix.format(org=shell_command(org)), org)]
     if reason == Reason.RATE_LIMITED and now - (attempt.since or 0.0) <= DEFERRED_SECONDS:
         text = f"deferred, because tokens of other installations use GitHub's points of the minute; {due}"
         return [ok(GROUP, "sweeps", text, org)]
-    if (found := BLINDNESS.get(reason)) is not None:
+    if reason == Reason.PERSONAL_ACCOUNT:
+        return [ok(GROUP, "sweeps", BLINDNESS[reason].meaning, org)]
+    if reason in BLINDNESS:
+        found = blindness_of(reason, org)
         fix = found.fix.format(org=shell_command(org))
         return [wrong(GROUP, "sweeps", f"{found.meaning} ({reason}); {due}", fix, org)]
     if survey.swept_at is None and (just_started := starting(started_at, now)):
@@ -266,7 +325,7 @@ def of_remediation(org: str, fuses: Mapping[str, Fuse], pauses: Mapping[str, Pau
     found = []
     for pool, fuse in fuses.items():
         whole = pool == WHOLE_INSTALLATION
-        name = "fuse of the whole installation" if whole else f"fuse {pool}"
+        name = "fuse of all pools" if whole else f"fuse {pool}"
         if fuse.position is Position.STOPPED:
             fix = f"find the cause, then run `{resume_command(org, pool)}`"
             found.append(wrong(GROUP, name, f"stopped: {fuse_history(fuse, str)}", fix, org))
@@ -276,7 +335,7 @@ def of_remediation(org: str, fuses: Mapping[str, Fuse], pauses: Mapping[str, Pau
     for pool, pause in pauses.items():
         whole = pool == WHOLE_ORG
         fix = f"`{resume_command(org, pool)}`"
-        name = "pause of the whole organization" if whole else f"pause {pool}"
+        name = "pause of all pools" if whole else f"pause {pool}"
         found.append(warning(GROUP, name, f"paused {pause_in_words(pause)}", fix, org))
     return found
 
@@ -334,9 +393,19 @@ def of_report_owners(settings: Settings, installed: Iterable[str]) -> list[Findi
 
 
 def of_unknown_orgs(settings: Settings, installed: Iterable[str]) -> list[Finding]:
-    """Reports orgs that the configuration names but where the App is not installed."""
+    """Reports orgs that the configuration names but where the App is not installed, and scopes that no rule takes."""
     named = {pool.org.lower(): pool.org for pool in settings.pools} | {org: org for org in settings.org_policies}
     logins = {org.lower() for org in installed}
-    text = "the configuration names it, but the App is not installed there"
+    return [_of_unknown(settings, org) for login, org in sorted(named.items()) if login not in logins]
+
+
+def _of_unknown(settings: Settings, org: str) -> Finding:
+    text = f"the configuration names it, but {absence(org)}"
     fix = "install the App there, or fix the name: the organization may have been renamed before the App was installed"
-    return [wrong(GROUP, "installed", text, fix, org) for login, org in sorted(named.items()) if login not in logins]
+    if kind_of(org) is ScopeKind.ORGANIZATION:
+        return wrong(GROUP, "installed", text, fix, org)
+    if any(each.is_for(org) for each in settings.scopes):  # see `of_scopes` for those that are named
+        return ok(GROUP, "installed", "no runner was registered there within a day, or it was not found yet", org)
+    key = "enterprise" if kind_of(org) is ScopeKind.ENTERPRISE else "repository"
+    name = org.partition("/")[2] if key == "enterprise" else org
+    return wrong(GROUP, "installed", text, f'add [[scopes]] {key} = "{name}", or fix the name', org)

@@ -1,4 +1,8 @@
-"""One installation of the App: its account, its permissions and its names.
+"""One installation of the App: its account, its permissions and its names; and scopes that are no organization.
+
+Runners are also registered at repositories and enterprises. Such a scope is a record of the same type, with an id that
+no installation has: a negative number made of the repository's id, or of the enterprise's slug. So all that is kept by
+the id of an installation, and configured by its `org`, exists for each scope.
 
 A login does not identify an organization: organizations are renamed, and another organization may take the old login.
 GitHub's ids identify it. Here an installation is named as in the configuration and in tokens, possibly by a former
@@ -9,7 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
+from hashlib import sha256
 from typing import NamedTuple
+
+from ghapp.installations.scope import ENTERPRISES, Scope, ScopeKind, kind_of, owner_of
 
 LEVELS = ("read", "write", "admin")
 
@@ -20,6 +27,14 @@ NEEDED = {
     "metadata": "read",
 }
 """Permissions requested by app.yml."""
+
+RUNNERS = {ScopeKind.ORGANIZATION: "organization_self_hosted_runners", ScopeKind.REPOSITORY: "administration"}
+"""The permission by which an installation reads (`read`) and removes (`write`) the runners of a scope. Those of an
+enterprise are closed to Apps: its token has them.
+"""
+
+PERSON = "User"
+"""GitHub's type of a person's account."""
 
 UNINSTALLED_DISCOVERY_SECONDS = 5.0
 """Seconds between requests for the App's installations while there is none: the App was just created, and a person
@@ -32,16 +47,19 @@ MOST_NAMES = 16
 
 @dataclass(frozen=True, slots=True)
 class Installation:
-    """An installation of the App.
+    """An installation of the App, or another scope.
 
     Attributes:
-        id: the installation's own id.
-        org: its name here: the account's login, or a former one that the configuration still has.
-        account_id: the account's id, which stays when the login changes.
+        id: the installation's own id; negative for another scope.
+        org: its name here: the account's login, or a former one that the configuration still has; `owner/repository` or
+            `enterprises/slug`.
+        account_id: the account's id, which stays when the login changes; of another scope its own id.
         permissions: name → read or write.
         suspended: True if the organization suspended the App.
         login: the account's login if that differs from `org`; else empty.
         names: all names of its own, latest first, if there are others than `org`; else empty.
+        parent: of a repository's scope, the installation whose token, permissions and hourly limit it uses; else 0.
+        is_personal: True if the account is a person's, which has no runners of its own; its repositories may have.
     """
 
     id: int
@@ -51,11 +69,34 @@ class Installation:
     suspended: bool = False
     login: str = ""
     names: tuple[str, ...] = ()
+    parent: int = 0
+    is_personal: bool = False
 
     @property
     def called(self) -> str:
-        """Its current login at GitHub, the only name that GitHub's API accepts."""
+        """Its current login at GitHub, the only name that GitHub's API accepts; of another scope its address there."""
         return self.login or self.org
+
+    @property
+    def caller(self) -> int:
+        """The installation whose token and hourly limit its calls use; an enterprise has its own."""
+        return self.parent or self.id
+
+    @property
+    def kind(self) -> ScopeKind:
+        """What its runners are registered at."""
+        return kind_of(self.org)
+
+    @property
+    def repository_id(self) -> int:
+        """GitHub's id of the repository, of a repository's scope."""
+        return -self.id
+
+    @property
+    def scope(self) -> Scope:
+        """Its runners' scope, as GitHub's API names it."""
+        kind = self.kind
+        return Scope(kind, self.called.partition("/")[2] if kind is ScopeKind.ENTERPRISE else self.called)
 
     @property
     def own(self) -> tuple[str, ...]:
@@ -69,16 +110,73 @@ class Installation:
     def at_github(self, repository: str) -> str:
         """Returns a repository (`owner/name`) under the owner's current login."""
         owner, slash, name = repository.partition("/")
-        return f"{self.called}{slash}{name}" if self.answers_to(owner) else repository
+        if self.kind is ScopeKind.ORGANIZATION:
+            return f"{self.called}{slash}{name}" if self.answers_to(owner) else repository
+        if self.answers_to(repository):
+            return self.called
+        is_of_owner = owner.lower() in {owner_of(each).lower() for each in self.own}
+        return f"{owner_of(self.called)}{slash}{name}" if is_of_owner else repository
 
     def may(self, permission: str, level: str) -> bool:
         """True if the installation has a permission at that level or above."""
         granted = self.permissions.get(permission)
         return granted in LEVELS and LEVELS.index(granted) >= LEVELS.index(level)
 
+    def may_read_runners(self) -> bool:
+        """True if the permission to list the scope's runners is granted."""
+        return self._may_with_runners("read")
+
+    def may_remove_runners(self) -> bool:
+        """True if the permission to remove the scope's runners is granted."""
+        return self._may_with_runners("write")
+
+    def _may_with_runners(self, level: str) -> bool:
+        permission = RUNNERS.get(self.kind)
+        return permission is None or self.may(permission, level)
+
     def missing(self) -> list[str]:
-        """Returns the permissions of app.yml that are not granted, as `name: level`."""
-        return [f"{name}: {level}" for name, level in NEEDED.items() if not self.may(name, level)]
+        """Returns the permissions that are not granted, as `name: level`: of app.yml, and for another scope its own.
+
+        What its installation lacks is reported there.
+        """
+        if self.kind is not ScopeKind.ORGANIZATION:
+            return [] if self.may_read_runners() else [f"{RUNNERS[self.kind]}: read"]
+        needed = {name: level for name, level in NEEDED.items() if not (self.is_personal and name in RUNNERS.values())}
+        return [f"{name}: {level}" for name, level in needed.items() if not self.may(name, level)]
+
+
+def repository_scope(parent: Installation, repository_id: int, name: str, called: str) -> Installation:
+    """Returns the scope of a repository's runners.
+
+    Its name is below that of its installation here, so that it inherits that one's tables also after a rename.
+
+    Args:
+        parent: the installation that sees it, under its name here.
+        repository_id: GitHub's.
+        name: without the owner, as the configuration has it; else the current one.
+        called: `owner/name` at GitHub now.
+    """
+    org = f"{parent.org}/{name}"
+    return Installation(
+        id=-repository_id,
+        org=org,
+        account_id=-repository_id,
+        permissions=parent.permissions,
+        suspended=parent.suspended,
+        login="" if called == org else called,
+        names=(called, org) if called != org and parent.answers_to(owner_of(called)) else (),
+        parent=parent.id,
+    )
+
+
+_ENTERPRISES_FROM = 1 << 52
+"""GitHub's own ids are far below; and all of ours are whole numbers in Lua, too."""
+
+
+def enterprise_scope(slug: str) -> Installation:
+    """Returns the scope of an enterprise's runners. GitHub does not show its id: the slug identifies it."""
+    number = _ENTERPRISES_FROM + int.from_bytes(sha256(slug.lower().encode()).digest()[:6])
+    return Installation(id=-number, org=f"{ENTERPRISES}/{slug}", account_id=-number)
 
 
 def known_as(
@@ -115,7 +213,7 @@ def named_by(installation: Installation, named: Mapping[str, int]) -> Installati
 
     A configuration that follows a rename only in part keeps the old name: the remainder may be `mode = "dry-run"`.
     """
-    if not installation.names:
+    if not installation.names or installation.kind is not ScopeKind.ORGANIZATION:
         return installation
     called, own = installation.called, installation.own
     org = max(own, key=lambda name: named.get(name.lower(), 0))

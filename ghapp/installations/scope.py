@@ -6,8 +6,11 @@ A scope is addressed as `acme`, `acme/api` or `enterprises/acme-corp`.
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from enum import StrEnum
+from fnmatch import fnmatchcase
 from typing import NamedTuple
+from urllib.parse import quote
 
 ENTERPRISES = "enterprises"
 
@@ -22,6 +25,44 @@ class ScopeKind(StrEnum):
     ORGANIZATION = "organization"
     REPOSITORY = "repository"
     ENTERPRISE = "enterprise"
+
+
+def kind_of(address: str) -> ScopeKind:
+    """Returns what an address names; faster than `Scope.parse`.
+
+    An organization's may have a dot: a name here that cannot be a login.
+    """
+    owner, slash, _ = address.partition("/")
+    if not slash:
+        return ScopeKind.ORGANIZATION
+    return ScopeKind.ENTERPRISE if owner.lower() == ENTERPRISES else ScopeKind.REPOSITORY
+
+
+def owner_of(address: str) -> str:
+    """Returns the login of the owner of an organization's or a repository's scope; of an enterprise's `enterprises`."""
+    return address.partition("/")[0]
+
+
+def absence(address: str) -> str:
+    """Returns why a scope is not known, for people: what follows `acme: `."""
+    match kind_of(address):
+        case ScopeKind.ORGANIZATION:
+            return "the App is not installed there"
+        case ScopeKind.REPOSITORY:
+            return "no [[scopes]] table has this repository, or it has no runners"
+        case ScopeKind.ENTERPRISE:
+            return "no [[scopes]] table has this enterprise"
+
+
+def reading_order(address: str) -> tuple[bool, list[str]]:
+    """Sort key of addresses: organizations, each followed by its repositories, then enterprises."""
+    return kind_of(address) is ScopeKind.ENTERPRISE, address.lower().split("/")
+
+
+def runners_settings(address: str) -> str:
+    """Returns the path of the page at GitHub with the runners of an address."""
+    owner = f"organizations/{address}" if kind_of(address) is ScopeKind.ORGANIZATION else address
+    return f"{quote(owner)}/settings/actions/runners"
 
 
 class Scope(NamedTuple):
@@ -69,6 +110,39 @@ class Scope(NamedTuple):
         return f"/{_API[self.kind]}/{self.name}"
 
 
+@dataclass(frozen=True, slots=True)
+class ScopeRule:
+    """One of `[[scopes]]`, in lower case: a repository, repositories by a pattern, or an enterprise.
+
+    Attributes:
+        repository: `owner/name`.
+        repositories: `owner/pattern`, where `*` stands for any characters of the name.
+        enterprise: its slug.
+    """
+
+    repository: str | None = None
+    repositories: str | None = None
+    enterprise: str | None = None
+
+    @property
+    def owner(self) -> str:
+        """The login of the repositories' owner; empty for an enterprise."""
+        return owner_of(self.repository or self.repositories or "")
+
+    def is_for(self, address: str) -> bool:
+        """True if the rule is for a repository or an enterprise of this address, in any case."""
+        if kind_of(address) is ScopeKind.ENTERPRISE:
+            return address.lower() == f"{ENTERPRISES}/{self.enterprise}"
+        owner, _, name = address.lower().partition("/")
+        return address.lower() == self.repository or (
+            self.repositories is not None and owner == self.owner and self.takes(name)
+        )
+
+    def takes(self, name: str) -> bool:
+        """True if the pattern of the repositories' names takes this name, without its owner, in any case."""
+        return fnmatchcase(name.lower(), (self.repositories or "").partition("/")[2])
+
+
 _API = {ScopeKind.ORGANIZATION: "orgs", ScopeKind.REPOSITORY: "repos", ScopeKind.ENTERPRISE: ENTERPRISES}
 
 
@@ -81,6 +155,7 @@ class ListedRepository(NamedTuple):
         pushed_at: when it was last pushed to (epoch seconds); 0 if that is not known.
         archived: True if it is archived or disabled: no workflow of it runs.
         is_of_organization: False for a repository of a personal account.
+        id: GitHub's, which stays when it is renamed or transferred.
     """
 
     name: str
@@ -88,3 +163,4 @@ class ListedRepository(NamedTuple):
     pushed_at: float = 0.0
     archived: bool = False
     is_of_organization: bool = True
+    id: int = 0

@@ -1,15 +1,21 @@
-"""The App's installations: permissions, suspension, names, GitHub's latest answers, data of uninstalled ones."""
+"""The App's installations: permissions, suspension, names, GitHub's latest answers, data of uninstalled ones.
+
+Other scopes than organizations are recorded with them, see `Installation`.
+"""
 
 from __future__ import annotations
 
 import re
 from collections import defaultdict
 from collections.abc import AsyncIterator, Collection, Iterable, Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from redis.asyncio import Redis
 
 from ghapp.installations.installation import Installation, known_as, named_by
+from ghapp.installations.repositories import Repositories
+from ghapp.installations.scope import ScopeKind
 from ghapp.store import keys
 from ghapp.store.codec import Codec
 from ghapp.store.compare_and_set import RecordWriter
@@ -69,29 +75,47 @@ class Installations:
     async def put(self, installation: Installation) -> Installation:
         """Records GitHub's description of one installation; returns it with its known names."""
         field, owners = str(installation.id), await self.owners()
-        rows = await self._write.revise_all(
-            keys.INSTALLATIONS,
-            lambda known: {**known, field: self._known_as(installation, known, owners)},
-            keep_unreadable=True,
-        )
+
+        def revise(known: Rows) -> Rows:
+            return _with_scopes({**known, field: self._known_as(installation, known, owners)}, known)
+
+        rows = await self._write.revise_all(keys.INSTALLATIONS, revise, keep_unreadable=True)
         await self._own(rows.values(), owners)
         return rows[field]
 
+    async def put_scopes(self, parent: int, scopes: Iterable[Installation]) -> None:
+        """Records the repositories' scopes that use an installation's token, and deletes its others.
+
+        Nothing is recorded for an installation that is not known any more.
+        """
+        listed = {str(each.id): each for each in scopes}
+
+        def revise(known: Rows) -> Rows:
+            others = {field: each for field, each in known.items() if each.parent != parent}
+            return _with_scopes(others, {**others, **listed}) if str(parent) in known else others
+
+        await self._write.revise_all(keys.INSTALLATIONS, revise, keep_unreadable=True)
+
     async def replace_all(self, installations: Iterable[Installation]) -> list[Installation]:
-        """Records a complete list, and deletes all others; returns the list with known names, in the same order."""
+        """Records a complete list, and deletes all others but scopes of repositories whose installation is in it.
+
+        Returns the list with known names, in the same order, and then these scopes.
+        """
         listed, owners = list(installations), await self.owners()
 
         def revise(known: Rows) -> Rows:
             seen = dict(known)  # names of deleted installations stay taken until the list is complete
             for each in listed:
                 seen[str(each.id)] = self._known_as(each, seen, owners)
-            return {str(each.id): seen[str(each.id)] for each in listed}
+            return _with_scopes({str(each.id): seen[str(each.id)] for each in listed}, known)
 
         rows = await self._write.revise_all(keys.INSTALLATIONS, revise, keep_unreadable=False)
         await self._own(rows.values(), owners)
         return [*rows.values()]
 
     def _known_as(self, described: Installation, known: Rows, owners: Mapping[str, int]) -> Installation:
+        if described.kind is not ScopeKind.ORGANIZATION:
+            return described  # named below its installation
         return known_as(described, known.values(), self._named or {}, owners)
 
     async def owners(self) -> dict[str, int]:
@@ -105,7 +129,8 @@ class Installations:
         return {name.decode(): account for name, account in owners.items()}
 
     async def _own(self, installations: Iterable[Installation], owners: Mapping[str, int]) -> None:
-        names = {name.lower(): each.account_id for each in installations for name in each.own}
+        accounts = [each for each in installations if each.kind is ScopeKind.ORGANIZATION]
+        names = {name.lower(): each.account_id for each in accounts for name in each.own}
         new = {name: account for name, account in names.items() if name not in owners}
         async with self._redis.pipeline(transaction=False) as pipe:
             for name, account in [*new.items()][: max(0, MOST_OWNERS - len(owners))]:
@@ -115,9 +140,23 @@ class Installations:
     def _by_name(self, record: Installation) -> Installation:
         return record if self._named is None else named_by(record, self._named)
 
-    async def remove(self, installation: int) -> None:
-        """Deletes an installation after the App was uninstalled there."""
-        await self._redis.hdel(keys.INSTALLATIONS, str(installation))
+    async def scopes_of(self, installation: int) -> list[Installation]:
+        """Returns the repositories' scopes that use an installation's token, sorted by id."""
+        return [each for each in await self.all() if each.parent == installation]
+
+    async def remove(self, *installations: int) -> None:
+        """Deletes installations and scopes, as after the App was uninstalled there."""
+        await self._redis.hdel(keys.INSTALLATIONS, *map(str, installations))
+
+
+def _with_scopes(rows: Rows, known: Rows) -> Rows:
+    """Returns the rows, and those of the known scopes whose installation is among them, with its permissions."""
+    scopes = {
+        field: replace(each, permissions=parent.permissions, suspended=parent.suspended)
+        for field, each in known.items()
+        if each.parent and (parent := rows.get(str(each.parent))) is not None
+    }
+    return {**rows, **scopes}
 
 
 MEMORY_SECONDS = 10.0
@@ -174,6 +213,30 @@ class InstallationStates:
         await self._redis.set(keys.installation_state(installation), CONTRADICTED, px=int(MEMORY_SECONDS * 1000))
 
 
+REPOSITORIES_SECONDS = 86_400
+"""Longer than any search takes to come round; without a search, what is known is outdated."""
+
+_repositories = Codec("repositories", Repositories)
+
+
+class ScopedRepositories:
+    """The repositories of each installation that patterns take, and when GitHub was asked for their runners."""
+
+    def __init__(self, redis: Redis) -> None:
+        self._redis, self._read = redis, RecordReader(redis, _repositories)
+
+    async def get(self, installation: int) -> Repositories | None:
+        """Returns those of an installation; None before the first list."""
+        key = keys.repositories(installation)
+        row: Any = await self._redis.get(key)
+        return await self._read.one(key, row)
+
+    async def put(self, installation: int, repositories: Repositories) -> None:
+        """Records them."""
+        row: Any = _repositories.encode(repositories)
+        await self._redis.set(keys.repositories(installation), row, ex=REPOSITORIES_SECONDS)
+
+
 KEPT_SECONDS = 30 * 86_400.0
 """From the uninstallation until its data expires."""
 
@@ -181,7 +244,7 @@ SCAN_COUNT = 1000
 MOST_SCANS = 50
 """Steps of SCAN in one call, each of about `SCAN_COUNT` keys; the next call continues."""
 
-_OF_INSTALLATION = re.compile(rb"ghapp:([1-9]\d*):")
+_OF_INSTALLATION = re.compile(rb"ghapp:(-?[1-9]\d*):")
 
 _NOW = "local t = redis.call('TIME') local now = t[1] * 1000 + math.floor(t[2] / 1000)"
 
@@ -268,7 +331,7 @@ class UninstalledData:
             return
         cursor = int(await self._redis.get(keys.UNINSTALLED_CURSOR) or 0)
         for _ in range(MOST_SCANS):
-            scanned: Any = await self._redis.scan(cursor, match="ghapp:[1-9]*", count=SCAN_COUNT)
+            scanned: Any = await self._redis.scan(cursor, match="ghapp:[-1-9]*", count=SCAN_COUNT)
             cursor, found = scanned
             by_installation = defaultdict[bytes, list[bytes]](list)
             for key in found:

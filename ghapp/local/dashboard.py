@@ -54,6 +54,9 @@ SLOW_START_SECONDS = 10.0
 """A web role that starts answers within one to three seconds, some more on a busy machine."""
 
 UNLIMITED = 1_000
+FRAME_SECONDS = 1.0
+"""Between two frames, each of which takes some 50 ms of CPU."""
+
 HEADLINE_SECONDS = 5.0
 """How often the headlines are judged where lines are printed."""
 
@@ -84,7 +87,7 @@ KIND_COLOURS = {"replace": "magenta", "recovered": "green", "reset": "green", "o
 
 
 def show(site: Site, scenarios: Sequence[Scenario] = DEFAULT, *, browser: bool = True) -> None:
-    """Draws twice a second until interrupted. First waits for the set-up; in the sandbox, starts scenarios.
+    """Draws once a second until interrupted. First waits for the set-up; in the sandbox, starts scenarios.
 
     With `browser`, opens the page in a browser of this desktop, if there is one.
     """
@@ -249,7 +252,7 @@ def _after(event_id: str, rows: Sequence[tuple[str, bytes]]) -> Sequence[tuple[s
 async def frames(
     site: Site, director: Director | None = None, height: Callable[[], int] = lambda: UNLIMITED
 ) -> AsyncIterator[Group]:
-    """Yields a frame each half second, forever, supervises the processes, and starts the scenarios that are due.
+    """Yields a frame each second, forever, supervises the processes, and starts the scenarios that are due.
 
     Args:
         site: the processes.
@@ -271,14 +274,14 @@ async def frames(
         except StoreUnavailableError as error:  # it may be restarting, or slow; the roles wait for it, too
             problems = [_redis_error(error), *_problems(site)]
             yield Group(_Frame(panels, problems, _notes(settings, director), _footer(settings, director), height()))
-            await asyncio.sleep(0.5)
+            await asyncio.sleep(FRAME_SECONDS)
             continue
         except Exception as error:  # noqa: BLE001 - of one odd record
             fleets, panels = [], [_always(failures.line(error))]
         if director is not None and any(runners for runners, _ in fleets):
             await director.start_due(time.monotonic())
         yield Group(_Frame(panels, _problems(site), _notes(settings, director), _footer(settings, director), height()))
-        await asyncio.sleep(0.5)
+        await asyncio.sleep(FRAME_SECONDS)
 
 
 def _always(part: RenderableType) -> ShowingEvents:
@@ -519,7 +522,7 @@ def _line(event: dict[str, Any]) -> Text:
     kind = event["type"].removeprefix("ghapp.").removesuffix(".v1")
     colour = next((colour for word, colour in KIND_COLOURS.items() if word in kind), "")
     when, reason = event["time"][11:19], event["data"].get("reason", "")
-    subject = "whole installation" if event["subject"] == WHOLE_ORG else event["subject"]
+    subject = "all pools" if event["subject"] == WHOLE_ORG else event["subject"]
     first = ((f"{when}  ", "dim"), (visible(f"{kind:<16}"), colour))
     return Text.assemble(*first, f"  {visible(subject, NAME_WIDTH)}  ", (visible(reason, NAME_WIDTH), "dim"))
 

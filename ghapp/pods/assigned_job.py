@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from ghapp.installations.installation import Installation
+from ghapp.installations.scope import owner_of
 from ghapp.pods.pod import EphemeralRunner
 from ghapp.runners import observations
 from ghapp.runners.evidence import Evidence
@@ -36,11 +37,12 @@ class WorkflowRun(NamedTuple):
 
 def run_of(found: EphemeralRunner, installation: Installation) -> WorkflowRun | None:
     """Returns the run that an object names; None if it names no run, or one of another owner."""
-    owner, _, name = found.repository.partition("/")
-    is_theirs = installation.answers_to(owner) or owner.lower() == installation.called.lower()
+    repository = installation.at_github(found.repository)
+    owner, _, name = repository.partition("/")
+    is_theirs = owner.lower() == owner_of(installation.called).lower()
     if found.workflow_run_id is None or not is_theirs or not _NAME.fullmatch(name):
         return None
-    return WorkflowRun(f"{installation.called}/{name}", found.workflow_run_id)
+    return WorkflowRun(f"{owner_of(installation.called)}/{name}", found.workflow_run_id)
 
 
 def job_of_runner(jobs: Iterable[JobOfRun], evidence: Evidence) -> JobOfRun | None:

@@ -39,6 +39,7 @@ class JobName(StrEnum):
 
     INBOX = "jobs.inbox.drain"
     INSTALLATIONS = "jobs.installations.discover"
+    SCOPES = "jobs.installations.scopes.find_scopes"
     SWEEP = "jobs.sweep.sweep"
     """Of one installation. Only the previous version's clock and buttons enqueue it."""
 
@@ -63,6 +64,7 @@ QUEUE_OF = {
     JobName.REMEDIATE: "urgent",
     JobName.INBOX: "inbox",
     JobName.INSTALLATIONS: "sweep",
+    JobName.SCOPES: "sweep",
     JobName.SWEEP: "sweep",
     JobName.SWEEP_DUE: "sweep",
     JobName.REAP: "sweep",

@@ -59,7 +59,7 @@ def pause(org: str, pool: str | None, why: str | None, seconds: float | None) ->
 def resume(org: str, pool: str | None) -> None:
     """Clear pauses and restart stopped fuses.
 
-    Without --pool this concerns the whole organization: its own pause and fuse, and those of each pool.
+    Without --pool this concerns all pools: the pause and the fuse of all together, and those of each.
 
     Example: ghapp resume acme --pool linux-4vcpu
     """

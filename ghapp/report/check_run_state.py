@@ -11,6 +11,7 @@ from enum import Enum, auto
 from typing import NamedTuple
 
 from ghapp.deaths.cluster_summary import namespaces_of
+from ghapp.installations.scope import owner_of
 from ghapp.pods.reconcile import NamespaceRule
 from ghapp.report.check_run import Report
 
@@ -163,9 +164,12 @@ def newer(known: Head | None, reported: Head) -> Head:
 
 
 def repository_of(configured: str | None, org: str) -> str | None:
-    """Returns the org's report repository, `owner/name`; None if it is unset or belongs to another owner."""
+    """Returns the org's report repository, `owner/name`; None if it is unset or belongs to another owner.
+
+    A repository's fleet is reported in a repository of the same owner.
+    """
     owner, _, name = (configured or "").partition("/")
-    return configured if name and owner.lower() == org.lower() else None
+    return configured if name and owner.lower() == owner_of(org).lower() else None
 
 
 def wants_report(configured: str | None, org: str, rules: Iterable[NamespaceRule]) -> bool:

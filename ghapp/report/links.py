@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from urllib.parse import quote, urlencode
 
+from ghapp.installations.scope_paths import path_segment
+
 
 @dataclass(frozen=True, slots=True)
 class PageLinks:
@@ -89,4 +91,5 @@ class PageLinks:
     def _page(self, *parts: str) -> str | None:
         if not self.base:
             return None
-        return "/".join([self.base.rstrip("/"), "orgs", *(quote(each, safe="") for each in (self.org, *parts))])
+        segments = (path_segment(self.org), *(quote(each, safe="") for each in parts))
+        return "/".join([self.base.rstrip("/"), "orgs", *segments])

@@ -9,6 +9,7 @@ from typing import Protocol
 
 from ghapp.gate.shard_status import ShardRule
 from ghapp.installations.pool_matching import PoolMatcher, ReplacerRule, rule_named, runner_pool
+from ghapp.installations.scope import ScopeKind, kind_of
 from ghapp.pods.pod_claim import PodClaim, claim_on
 from ghapp.remediation.fuse import WHOLE_INSTALLATION, Fuse, fuse_of
 from ghapp.remediation.pause import PauseView
@@ -31,9 +32,9 @@ from ghapp.versions.lifetime import (
     last_jobs,
     may_end,
 )
-from ghapp.workflow_jobs.capacity import NOT_ASSIGNED_SECONDS, available_runners, departures
+from ghapp.workflow_jobs.capacity import NOT_ASSIGNED_SECONDS, AvailableRunner, available_runners, departures
 from ghapp.workflow_jobs.job import Job
-from ghapp.workflow_jobs.job_queue import JobQueue, QueueInputs, no_steps
+from ghapp.workflow_jobs.job_queue import NOTHING_SHARED, JobQueue, QueueInputs, SharedRunners, no_steps
 from ghapp.workflow_jobs.runner_groups import RunnerGroups
 
 
@@ -193,7 +194,7 @@ class OrgView:
         ended: Sequence[Job] = (),
         groups: RunnerGroups | None = None,
         settled_after_seconds: float = NOT_ASSIGNED_SECONDS,
-        hosted_labels: frozenset[str] = frozenset(),
+        shared: SharedRunners = NOTHING_SHARED,
     ) -> JobQueue:
         """The org's jobs at `now`, and why each queued one waits.
 
@@ -202,30 +203,43 @@ class OrgView:
             jobs: jobs that are not over.
             now: epoch seconds.
             ended: jobs that ended within the last hour.
-            groups: the org's runner groups; None if they were not read.
+            groups: the org's runner groups; None if they were not read. A repository has none.
             settled_after_seconds: as of `QueueInputs`.
-            hosted_labels: as of `QueueInputs`.
+            shared: runners of other scopes that may take the jobs.
         """
-        swept_at, runners = self.survey.swept_at, list(runners)
+        runners = list(runners)
         too_old = self.ended_versions(runners, now)
+        is_of_groups = kind_of(self.org) is ScopeKind.ORGANIZATION
         inputs = QueueInputs(
             org=self.org,
             jobs=jobs,
-            runners=available_runners(runners, self.rules, too_old, now),
+            runners=self.available_runners(runners, now),
             rules=self.rules,
             ended=ended,
             fuses=self.fuses,
             pauses=self.pauses,
-            groups=groups,
+            groups=groups if is_of_groups else shared.groups,
             mode=self.mode,
             own_images=self.survey.own_images,
             left_at=departures(runners, now),
             version_steps=partial(self._steps_of_pool, runners, now) if too_old else no_steps,
-            fresh=swept_at is not None and now - swept_at <= self.limits.stale_seconds,
+            fresh=self.is_fresh(now) and shared.fresh,
             settled_after_seconds=settled_after_seconds,
-            hosted_labels=hosted_labels,
+            shared=shared.runners,
         )
         return JobQueue(inputs, now)
+
+    def available_runners(self, runners: Sequence[Evidence], now: float) -> list[AvailableRunner]:
+        """Returns the runners that can take jobs at `now`; only an organization's are in its runner groups."""
+        found = available_runners(runners, self.rules, self.ended_versions(runners, now), now)
+        if kind_of(self.org) is ScopeKind.ORGANIZATION:
+            return found
+        return [each._replace(group_id=None) for each in found]
+
+    def is_fresh(self, now: float) -> bool:
+        """True if the last complete list is young enough to say who can take jobs."""
+        swept_at = self.survey.swept_at
+        return swept_at is not None and now - swept_at <= self.limits.stale_seconds
 
     def document(self, evidence: Evidence, now: float, verdict: Verdict | None = None) -> HealthDocument:
         """The health document of a runner at `now`; `verdict` is the one at `now`, if the caller has it."""

@@ -367,7 +367,7 @@ def suspects(records: Iterable[Evidence], survey: Survey, now: float, limits: Li
 def is_sane(known: Installation, now: Installation) -> bool:
     """True if a 404 is credible: same account id and name, not suspended, and the permission is granted."""
     same = now.account_id == known.account_id and now.called == known.called
-    return same and not now.suspended and now.may("organization_self_hosted_runners", "read")
+    return same and not now.suspended and now.may_read_runners()
 
 
 def may_rely_on(asked_at: float, suspects: Iterable[Evidence], now: float, memory_seconds: float) -> bool:

@@ -21,6 +21,7 @@ from starlette.responses import Response
 from starlette.types import Scope
 
 from ghapp.errors import StoreUnavailableError
+from ghapp.installations.scope_paths import address_in
 from ghapp.log import logger
 from ghapp.queue.jobs import Enqueue, JobName, remediation_key
 from ghapp.report.documents import HealthDocument
@@ -371,7 +372,7 @@ def _json(document: object, headers: dict[str, str] | None = None) -> Response:
     return Response(msgspec.json.encode(document), headers=headers, media_type="application/json")
 
 
-_PATH = re.compile(rf"/v1/orgs/([\w.-]+)/runners/([1-9][0-9]{{0,{MOST_DIGITS - 1}}})/health", re.ASCII)
+_PATH = re.compile(rf"/v1/orgs/([\w.~-]+)/runners/([1-9][0-9]{{0,{MOST_DIGITS - 1}}})/health", re.ASCII)
 
 
 class FastHealth:
@@ -385,7 +386,7 @@ class FastHealth:
         asked = _PATH.fullmatch(scope["path"]) if scope["method"] == "GET" and not scope["query_string"] else None
         if asked is None:
             return None
-        org, now = asked[1], self._clock()
+        org, now = address_in(asked[1]), self._clock()
         if not self._authenticator.is_known_to_allow(_authorization(scope["headers"]), "read", org, now):
             return None
         found = self._reader.in_memory(org, int(asked[2]), now)

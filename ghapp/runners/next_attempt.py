@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from ghapp.installations.installation import Installation
+from ghapp.installations.scope import ScopeKind, kind_of
 from ghapp.runners.evidence import Survey
 from ghapp.runners.verdict import Reason
 
@@ -33,6 +34,10 @@ BLINDNESS: Mapping[str, Blindness] = {
     ),
     Reason.INSTALLATION_GONE: Blindness(
         "the App is not installed in the organization any more", "install it again, or ignore this"
+    ),
+    Reason.PERSONAL_ACCOUNT: Blindness(
+        "the account is a person's, and only its repositories have runners",
+        'add them to the configuration, as [[scopes]] repositories = "{org}/*"; see docs/scopes.md',
     ),
     Reason.ORGANIZATION_RENAMED: Blindness(
         "the organization has another name at GitHub", "wait for the next discovery, within ten minutes"
@@ -73,10 +78,49 @@ BLINDNESS: Mapping[str, Blindness] = {
 }
 """By the reason that prevents complete lists."""
 
+_OF_REPOSITORIES: Mapping[str, Blindness] = {
+    Reason.PERMISSION_MISSING: Blindness(
+        "the App may not read the repository's runners",
+        "set Repository: Administration to read in the App's settings, and to read and write if lost runners are to be "
+        "removed; then an owner accepts it; sweeps begin by themselves",
+    ),
+    Reason.INSTALLATION_GONE: Blindness(
+        "the repository was deleted, or the App does not see it any more",
+        "give the App access to it, or remove it from [[scopes]]",
+    ),
+    Reason.ORGANIZATION_RENAMED: Blindness(
+        "the repository or its owner has another name at GitHub", "wait for the next discovery, within ten minutes"
+    ),
+}
+
+_OF_ENTERPRISES: Mapping[str, Blindness] = {
+    Reason.UNAUTHORIZED: Blindness(
+        "GitHub does not accept the enterprise's token",
+        "make a classic token with manage_runners:enterprise, as an owner of the enterprise, and set it in "
+        "GHAPP_ENTERPRISE_TOKEN",
+    ),
+    Reason.PERMISSION_MISSING: Blindness(
+        "the enterprise's token may not read its runners",
+        "give the token the scope manage_runners:enterprise, and check the slug and that the token's owner "
+        "is an owner of the enterprise",
+    ),
+}
+
 NEEDS_AN_OWNER = frozenset[str]({Reason.PERMISSION_MISSING, Reason.INSTALLATION_SUSPENDED})
 """Of these, what only an owner of the organization ends: waiting does not help."""
 
 UNKNOWN_BLINDNESS = Blindness("no complete list of runners could be read", "run `ghapp doctor`")
+
+
+def blindness_of(reason: str, org: str) -> Blindness:
+    """Returns why runners of a scope cannot be read, in words that fit an organization, a repository or an enterprise.
+
+    Args:
+        reason: the reason's code; one that is unknown has words, too.
+        org: the scope's name.
+    """
+    own = {ScopeKind.REPOSITORY: _OF_REPOSITORIES, ScopeKind.ENTERPRISE: _OF_ENTERPRISES}.get(kind_of(org), BLINDNESS)
+    return own.get(reason) or BLINDNESS.get(reason, UNKNOWN_BLINDNESS)
 
 
 class NextAttempt(NamedTuple):
@@ -95,10 +139,12 @@ class NextAttempt(NamedTuple):
 
 
 def why_not_swept(installation: Installation) -> Reason | None:
-    """Returns why an installation is not swept at all: it is suspended, or lacks the permission to read runners."""
+    """Returns why an installation is not swept at all: it is suspended, lacks the permission, or is a person's."""
     if installation.suspended:
         return Reason.INSTALLATION_SUSPENDED
-    return None if installation.may("organization_self_hosted_runners", "read") else Reason.PERMISSION_MISSING
+    if installation.is_personal:
+        return Reason.PERSONAL_ACCOUNT
+    return None if installation.may_read_runners() else Reason.PERMISSION_MISSING
 
 
 def next_attempt(

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from urllib.parse import quote
 
+from ghapp.installations.scope import runners_settings
 from ghapp.remediation.fuse import Fuse, FuseReason, Position
 from ghapp.remediation.pause import PauseView
 from ghapp.remediation.plan import Mode
@@ -81,7 +81,7 @@ def _fuse_cell(fleet: FleetView, pool: PoolView) -> str:
     if fuse.position is Position.CLOSED:
         return fuse.position
     if fuse is fleet.whole_fuse:
-        return f"**{fuse.position}** (whole installation)"
+        return f"**{fuse.position}** (all pools)"
     return f"**{fuse.position}** ({fuse_history(fuse)})"
 
 
@@ -129,9 +129,9 @@ def runners_text(fleet: FleetView, pools: Sequence[PoolView], now: float, room: 
         if pool.fuse.position is not Position.CLOSED and pool.fuse is not fleet.whole_fuse
     ]
     if fleet.whole_fuse.position is not Position.CLOSED:
-        stops.insert(0, _stop("The fuse of the whole installation", fleet.whole_fuse, fleet.view.mode))
+        stops.insert(0, _stop("The fuse of all pools", fleet.whole_fuse, fleet.view.mode))
     if fleet.org_pause is not None:
-        stops.insert(0, f"- The whole organization is paused {paused_by(fleet.org_pause)}")
+        stops.insert(0, f"- All pools are paused {paused_by(fleet.org_pause)}")
     before = cut(stops[0], stops[1:], len(stops) - 1, room // 2, "pools") + "\n\n" if stops else ""
     listed = sorted(
         ((each, pool) for pool in pools for each in pool.members if _is_listed(each, fleet, now)),
@@ -218,8 +218,8 @@ def _name(member: RunnerView, fleet: FleetView) -> str:
     evidence = member.evidence
     if is_absent(evidence) or evidence.removed_at is not None:
         return code(evidence.name)
-    org = quote(fleet.login or fleet.org, safe="")
-    return f"[{code(evidence.name)}]({fleet.web_url}/organizations/{org}/settings/actions/runners/{evidence.id})"
+    page = f"{fleet.web_url}/{runners_settings(fleet.login or fleet.org)}/{evidence.id}"
+    return f"[{code(evidence.name)}]({page})"
 
 
 def _runner(member: RunnerView, pool: PoolView, fleet: FleetView) -> str:

@@ -65,6 +65,7 @@ class Reason(StrEnum):
     PERMISSION_MISSING = "PermissionMissing"
     INSTALLATION_SUSPENDED = "InstallationSuspended"
     INSTALLATION_GONE = "InstallationGone"
+    PERSONAL_ACCOUNT = "PersonalAccount"
     ORGANIZATION_RENAMED = "OrganizationRenamed"
     LIST_INCOMPLETE = "ListIncomplete"
     LIST_EMPTY = "ListEmpty"

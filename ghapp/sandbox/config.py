@@ -16,6 +16,9 @@ READ_ONLY_LABELS = ("self-hosted", "linux", "x64")
 #: A pool with a label that starts so is a shard.
 SHARD_LABEL = "shard:"
 
+#: Runners of repositories and enterprises have ids of their own, by default.
+FIRST_ELSEWHERE_ID = 900_000_001
+
 PoolPods = Literal["", "arc", "own"]
 """How the runners of a pool run in the simulated cluster: not at all, by ARC, or by a controller of one's own."""
 
@@ -148,6 +151,7 @@ class SandboxConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         api_path: the only path of the REST API, such as `/api/v3`; empty: both there and at the root.
         rate_limit: calls per installation and hour.
         latency_seconds: added to each REST call.
+        first_elsewhere_id: where ids of runners of repositories and enterprises begin; ids of their own by default.
     """
 
     orgs: tuple[OrgConfig, ...] = (OrgConfig(),)
@@ -168,6 +172,7 @@ class SandboxConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     controller_secret: str = ""
     rate_limit: int = 5000
     latency_seconds: float = 0.0
+    first_elsewhere_id: int = FIRST_ELSEWHERE_ID
 
     def __post_init__(self) -> None:
         if self.api_path and (not self.api_path.startswith("/") or self.api_path.endswith("/")):

@@ -85,7 +85,7 @@ class Controller:
             return
         if event.type == REPLACE:
             asked = msgspec.json.decode(event.data, type=ReplaceData)
-            org = self._world.directory.once_called(asked.org)
+            org = self._world.place_called(asked.org)
             if org is not None:
                 self._world.replace_runner(org, asked.runner_id, asked.pool, barren=self.barren)
         self._accepted.add(webhook_id)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from ghapp.sandbox.config import SHARD_LABEL
 from ghapp.sandbox.documents.accounts import AccountDocuments, Document
 from ghapp.sandbox.documents.runnerpages import RunnerListPages
 from ghapp.sandbox.fleet.jobs import SandboxRepository
 from ghapp.sandbox.fleet.life import FleetLife
+from ghapp.sandbox.fleet.roster import Roster
 from ghapp.sandbox.fleet.runners import Runner
 
 
@@ -64,12 +66,42 @@ def _id(runner: Runner) -> int:
     return runner.id
 
 
-class ElsewhereRegistered:
-    """Runners that are registered at a repository or an enterprise: their roster, and the pages of their list."""
+class RunnerPlace(Protocol):
+    """Where runners are registered: an organization, a repository or an enterprise."""
 
-    def __init__(self, fleet: FleetLife) -> None:
-        self.roster = fleet.roster
-        self.pages = RunnerListPages(fleet.roster)
+    @property
+    def id(self) -> int:
+        """GitHub's id of it."""
+
+    @property
+    def login(self) -> str:
+        """The organization's login, `owner/repository` or `enterprises/slug`."""
+
+    @property
+    def fleet(self) -> FleetLife:
+        """Its runners."""
+
+    @property
+    def pages(self) -> RunnerListPages:
+        """The pages of their list."""
+
+
+@dataclass(eq=False)
+class ElsewhereRegistered:
+    """Runners that are registered at a repository or an enterprise."""
+
+    id: int
+    login: str
+    fleet: FleetLife
+    pages: RunnerListPages = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.pages = RunnerListPages(self.fleet.roster)
+
+    @property
+    def roster(self) -> Roster:
+        """The runners by id."""
+        return self.fleet.roster
 
 
 @dataclass(eq=False)
@@ -119,3 +151,5 @@ class Organization:
         self.login = login
         for repository in self.repositories.values():
             repository.owner = login
+        for name, place in self.at_repositories.items():
+            place.login = f"{login}/{name}"

@@ -28,6 +28,7 @@ class Person:
         member: True for a member of the first organization.
         outside: True for an outside collaborator of the first organization, who sees its installations, too.
         repositories: names of the repositories that a member or a collaborator may read; None for all.
+        administered: names of those that they administer; owners administer all.
     """
 
     login: str
@@ -36,6 +37,7 @@ class Person:
     member: bool = False
     outside: bool = False
     repositories: tuple[str, ...] | None = None
+    administered: tuple[str, ...] = ()
 
     def role_in(self, is_first: bool) -> Role | None:
         """The role in the first organization, or in another one; None for a stranger there."""
@@ -48,7 +50,7 @@ class Person:
 
 PEOPLE = (
     Person("mona", 101, owns=True),
-    Person("lisa", 102, member=True, repositories=("api", "web")),
+    Person("lisa", 102, member=True, repositories=("api", "web"), administered=("web",)),
     Person("olga", 104, outside=True, repositories=("api",)),
     Person("sam", 103),
 )

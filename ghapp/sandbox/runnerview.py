@@ -1,4 +1,4 @@
-"""An organization's runners as GitHub shows them: the truth, or a false answer."""
+"""The runners of a place as GitHub shows them: the truth, or a false answer."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from ghapp.sandbox.documents.runnerpages import DocumentPage
 from ghapp.sandbox.documents.work import runner_document
 from ghapp.sandbox.faults.faults import Faults
 from ghapp.sandbox.faults.runners import RunnerFaults
-from ghapp.sandbox.organization import Organization
+from ghapp.sandbox.organization import RunnerPlace
 
 
 @dataclass(frozen=True, slots=True)
 class ShownRunner:
-    """An organization's runners as an answer at `now` (epoch seconds) shows them."""
+    """The runners of a place as an answer at `now` (epoch seconds) shows them."""
 
-    org: Organization
+    org: RunnerPlace
     faults: Faults
     now: float
 

@@ -23,7 +23,7 @@ from ghapp.sandbox.fleet.life import FleetLife
 from ghapp.sandbox.fleet.runners import Runner
 from ghapp.sandbox.fleet.versions import VersionSchedule
 from ghapp.sandbox.ledger.ledger import Ledger
-from ghapp.sandbox.organization import ElsewhereRegistered, Organization
+from ghapp.sandbox.organization import ElsewhereRegistered, Organization, RunnerPlace
 from ghapp.sandbox.people import Authorizations, person_called
 from ghapp.sandbox.ratelimits import RateLimits
 from ghapp.sandbox.runnerview import ShownRunner
@@ -58,8 +58,7 @@ FIRST_RUNNER_ID = 1_001
 FIRST_ORGANIZATION_ID = 5_001
 FIRST_REPOSITORY_ID = 800_001
 
-#: Runners of repositories and enterprises have ids of their own.
-FIRST_ELSEWHERE_ID = 900_000_001
+FIRST_ENTERPRISE_ID = 2_001
 
 
 class World:
@@ -88,7 +87,8 @@ class World:
         self.account = Ledger(self.now())
         self.orgs |= {org.login.lower(): self._organization(org, number) for number, org in enumerate(config.orgs)}
         self.enterprises = {
-            each.slug: self._elsewhere(each.pools, each.slug, number) for number, each in enumerate(config.enterprises)
+            each.slug: self._elsewhere(FIRST_ENTERPRISE_ID + number, each.pools, f"enterprises/{each.slug}", number)
+            for number, each in enumerate(config.enterprises)
         }
         if config.app:
             self._install_first_app()
@@ -101,8 +101,8 @@ class World:
         """Returns a moment as GitHub states it: by its own clock, which may be wrong."""
         return moment + self.clock.github_ahead
 
-    def runners_of(self, org: Organization) -> ShownRunner:
-        """Returns an organization's runners as GitHub shows them now."""
+    def runners_of(self, org: RunnerPlace) -> ShownRunner:
+        """Returns the runners of a place as GitHub shows them now."""
         return ShownRunner(org, self.faults, self.now())
 
     def tick(self) -> None:
@@ -111,8 +111,20 @@ class World:
         for org in self.orgs.values():
             for happening in org.fleet.step(self.now()):
                 self._send(org, happening)
+        for place in self._elsewhere_registered():
+            for happening in place.fleet.step(self.now()):
+                self._note(happening)
 
-    def delete_runner(self, org: Organization, runner_id: int) -> Deletion:
+    def place_called(self, name: str) -> RunnerPlace | None:
+        """Returns the organization of this present or former name, or `owner/repository` or `enterprises/slug`."""
+        elsewhere = (each for each in self._elsewhere_registered() if each.login.lower() == name.lower())
+        return self.directory.once_called(name) or next(elsewhere, None)
+
+    def _elsewhere_registered(self) -> list[ElsewhereRegistered]:
+        at_repositories = [each for org in self.orgs.values() for each in org.at_repositories.values()]
+        return [*at_repositories, *self.enterprises.values()]
+
+    def delete_runner(self, org: RunnerPlace, runner_id: int) -> Deletion:
         """Handles a client's DELETE of a runner, and records it in the ledger. GitHub trusts its own false answers."""
         now = self.now()
         self.account.delete_asked(runner_id, now)
@@ -127,11 +139,11 @@ class World:
         org.fleet.retire(runner, now)
         return "deleted"
 
-    def replace_runner(self, org: Organization, runner_id: int, pool: str, *, barren: bool) -> None:
+    def replace_runner(self, org: RunnerPlace, runner_id: int, pool: str, *, barren: bool) -> None:
         """Replaces a runner as a controller does: removes the old process, and requests a new runner of the same pool.
 
         Args:
-            org: the runner's organization.
+            org: where the runner is registered.
             runner_id: the one to replace.
             pool: the pool of the new runner, when the old one is unknown.
             barren: no new runner will come.
@@ -148,13 +160,13 @@ class World:
         if pool in fleet.pools and not barren:
             fleet.boot(pool, now, replaces=runner_id)
 
-    def lose(self, org: Organization, runners: list[Runner]) -> None:
+    def lose(self, org: RunnerPlace, runners: list[Runner]) -> None:
         """Deletes registrations while their processes keep running."""
         org.fleet.lose(runners)
         for runner in runners:
             self.account.lost(org.login, runner, self.now())
 
-    def restore(self, org: Organization, runners: list[Runner], at: float) -> None:
+    def restore(self, org: RunnerPlace, runners: list[Runner], at: float) -> None:
         """Restores those of them that are still lost."""
         back = [runner for runner in runners if runner.id in org.fleet.roster.zombies]
         org.fleet.restore(back, at)
@@ -204,7 +216,13 @@ class World:
             job = happening.job.with_clock_ahead(self.clock.github_ahead)
             body = workflow_job(happening.action, job, self.url)
             self.announcements.event(org, "workflow_job", body, repository=job.repository)
-        elif isinstance(happening, RunnerEnded):
+        else:
+            self._note(happening)
+
+    def _note(self, happening: FleetEvent) -> None:
+        if isinstance(happening, JobMoved):
+            return
+        if isinstance(happening, RunnerEnded):
             self.account.ended(happening.runner.id, happening.at)
         elif happening.runner.replaces is not None:
             self.account.replacement_online(happening.runner.replaces, happening.runner, happening.at)
@@ -228,7 +246,7 @@ class World:
             versions=self.versions,
         )
         at_repositories = {
-            name: self._elsewhere(pools, f"{config.login}/{name}", 100 * (number + 1) + index)
+            name: self._elsewhere(repositories[name].id, pools, f"{config.login}/{name}", 100 * (number + 1) + index)
             for index, (name, pools) in enumerate(config.repository_pools.items())
         }
         return Organization(
@@ -242,17 +260,17 @@ class World:
             config.hosted_runners,
         )
 
-    def _elsewhere(self, pools: Sequence[PoolConfig], name: str, number: int) -> ElsewhereRegistered:
+    def _elsewhere(self, place_id: int, pools: Sequence[PoolConfig], name: str, number: int) -> ElsewhereRegistered:
         fleet = FleetLife(
             pools,
             [],
             pace=self.config.pace,
             rng=Random(f"{self.config.seed}/{name}"),
-            first_id=FIRST_ELSEWHERE_ID + 10_000 * number,
+            first_id=self.config.first_elsewhere_id + 10_000 * number,
             now=self.now(),
             quiet=True,
         )
-        return ElsewhereRegistered(fleet)
+        return ElsewhereRegistered(place_id, name, fleet)
 
     def _install_first_app(self) -> None:
         secret = self.config.webhook_secret or secrets.token_hex(20)

@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ghapp.errors import ConfigurationError
+from ghapp.installations.scope import ScopeKind, kind_of, owner_of
 from ghapp.settings.mistakes import Mistakes
-from ghapp.settings.tables import Policy
+from ghapp.settings.tables import Policy, ReportSettings
 from ghapp.settings.values import checked, did_you_mean, string, table
+from ghapp.untrusted_text import toml_string
 
 T = TypeVar("T")
 
@@ -46,7 +48,7 @@ def _policy(tables: Mapping[str, Any], base: Policy, prefix: str, mistakes: Mist
     for name, rows in tables.items():
         where = f"[{prefix}{name}]"
         if name not in known:
-            allowed = known if prefix else known | {"pools", "orgs"}
+            allowed = known if prefix else known | {"pools", "orgs", "scopes"}
             mistakes.add(f"{where}: unknown table{did_you_mean(name, allowed)}", where)
             continue
         row = mistakes.read(where, {}, table, rows, prefix + name)
@@ -73,16 +75,43 @@ def _check_fresh_observations(policy: Policy, base: Policy, prefix: str, mistake
 
 
 def org_policies(orgs: Mapping[str, Any], base: Policy, mistakes: Mistakes) -> dict[str, Policy]:
-    """Returns each org's policy, by its login in lower case, because GitHub's logins are case-insensitive."""
+    """Returns each org's policy, by its address in lower case, because GitHub's logins are case-insensitive.
+
+    A repository's policy begins with its owner's, see `inherited_policy`.
+    """
     policies: dict[str, Policy] = {}
-    for name, rows in orgs.items():
-        where = f"[orgs.{name}]"
+    for name, rows in sorted(orgs.items(), key=lambda item: "/" in item[0]):  # owners before their repositories
+        key = toml_string(name) if "/" in name else name
+        where = f"[orgs.{key}]"
         mistakes.read(where, name, string, name, "org", where)
         if name.lower() in policies:
             mistakes.add(f"{where}: defined twice, because GitHub ignores case; merge the two", where)
-        row = mistakes.read(where, {}, table, rows, f"orgs.{name}")
-        policies[name.lower()] = _policy(row, base, f"orgs.{name}.", mistakes)
+        row = mistakes.read(where, {}, table, rows, f"orgs.{key}")
+        policies[name.lower()] = _policy(row, inherited_policy(name, policies, base), f"orgs.{key}.", mistakes)
     return policies
+
+
+def check_reports(policies: Mapping[str, Policy], base: Policy, mistakes: Mistakes) -> None:
+    """Checks that each repository's fleet has a check run of its own: GitHub shows the last of one name and commit."""
+    taken: set[str] = set()
+    for name, policy in policies.items():
+        where, repository = f"[orgs.{toml_string(name)}.report] repository", policy.report.repository
+        if kind_of(name) is not ScopeKind.REPOSITORY or repository is None:
+            continue
+        of_owner = policies.get(owner_of(name).lower(), base).report.repository or ""
+        if repository.lower() in {of_owner.lower(), *taken}:
+            mistakes.add(f"{where}: {repository} has another fleet's check run; name another repository", where)
+        taken.add(repository.lower())
+
+
+def inherited_policy(org: str, policies: Mapping[str, Policy], base: Policy) -> Policy:
+    """Returns the policy of an org without tables of its own: of a repository its owner's, of all others the base.
+
+    A repository inherits no `[report] repository`: two fleets with one check run would overwrite each other's.
+    """
+    if kind_of(org) is not ScopeKind.REPOSITORY:
+        return base
+    return dataclasses.replace(policies.get(owner_of(org).lower(), base), report=ReportSettings())
 
 
 def _overlay(base: T, row: Mapping[str, Any], where: str, mistakes: Mistakes) -> T:

@@ -11,6 +11,7 @@ from ghapp.addresses import is_http, shown
 from ghapp.errors import ConfigurationError
 from ghapp.gate.shard_status import flaw_of, has_shards
 from ghapp.installations.pool_matching import EVERY_RUNNER
+from ghapp.installations.scope import owner_of
 from ghapp.report.check_run_state import repository_of
 from ghapp.settings.mistakes import Mistakes
 from ghapp.settings.tables import PoolSettings
@@ -77,7 +78,7 @@ def _flaws_for_the_gate(pool: PoolSettings) -> Iterator[_Flaw]:
     if pool.deploy_repository and not has_shards(pool):
         yield of_shards, " deploy_repository: needs shard_label, shard_groups or shard_name"
     if pool.deploy_repository and repository_of(pool.deploy_repository, pool.org) is None:
-        expected = f"a repository of {pool.org}, whose installation posts there"
+        expected = f"a repository of {owner_of(pool.org)}, whose installation posts there"
         repository = shown(pool.deploy_repository)
         yield ("deploy_repository",), f" deploy_repository: {repository} is not valid; it takes {expected}"
     if pool.active_command and pool.active_url is not None:

@@ -6,7 +6,7 @@ All mistakes are reported at once, each in one line that names the key and a val
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from ipaddress import ip_network
@@ -15,12 +15,14 @@ from typing import Literal
 
 from ghapp.addresses import http_url, link_url, listen, redis_url, shown
 from ghapp.credentials import VARIABLES as CREDENTIALS
-from ghapp.credentials import AppCredentials, read_credentials
+from ghapp.credentials import AppCredentials, enterprise_tokens, read_credentials
 from ghapp.errors import ConfigurationError
+from ghapp.installations.scope import ScopeKind, ScopeRule, kind_of, owner_of
 from ghapp.proxies import require_usable_proxies
 from ghapp.settings.mistakes import Mistakes
-from ghapp.settings.policy import org_policies, read_policy, read_toml
+from ghapp.settings.policy import check_reports, inherited_policy, org_policies, read_policy, read_toml
 from ghapp.settings.pools import command_env_of, pool_secrets_of, read_pools
+from ghapp.settings.scopes import read_scopes
 from ghapp.settings.tables import Policy, PoolSettings
 from ghapp.settings.values import did_you_mean, optional_table, rows
 from ghapp.timings import NORMAL, Timings
@@ -41,6 +43,9 @@ ADDRESSES = (
     "GHAPP_URL",
     "GHAPP_TOKEN",
 )
+
+NO_POLICY = ("orgs", "pools", "scopes")
+"""What the file has besides the tables of a policy."""
 
 DEFAULT_LISTEN = "127.0.0.1:8000"
 
@@ -70,6 +75,12 @@ class Settings:
     policy: Policy = field(default_factory=Policy)
     org_policies: Mapping[str, Policy] = field(default_factory=dict)
     pools: tuple[PoolSettings, ...] = ()
+    scopes: tuple[ScopeRule, ...] = ()
+    """Where runners are registered besides the App's organizations."""
+
+    enterprise_tokens: tuple[str, ...] = field(default=(), repr=False)
+    """The classic tokens for enterprises' runners, preferred first."""
+
     pool_secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
     """The Standard Webhooks secrets, by the variable that `secret_env` names."""
 
@@ -111,9 +122,11 @@ class Settings:
         config = environ.get("GHAPP_CONFIG")
         tables = mistakes.read("GHAPP_CONFIG", {}, read_toml, Path(config)) if config else {}
         orgs = mistakes.read("[orgs]", {}, optional_table, tables, "orgs")
-        policy = read_policy({name: rows for name, rows in tables.items() if name not in ("orgs", "pools")}, mistakes)
+        policy = read_policy({name: rows for name, rows in tables.items() if name not in NO_POLICY}, mistakes)
         own_policies = org_policies(orgs, policy, mistakes)
+        check_reports(own_policies, policy, mistakes)
         pools = read_pools(mistakes.read("[[pools]]", [], rows, tables, "pools"), mistakes)
+        scopes = read_scopes(mistakes.read("[[scopes]]", [], rows, tables, "scopes"), mistakes)
         state_dir = mistakes.read("GHAPP_STATE_DIR", None, _state_dir, environ.get("GHAPP_STATE_DIR"))
         credentials = None
         if state_dir is not None:
@@ -142,6 +155,8 @@ class Settings:
             policy=policy,
             org_policies=own_policies,
             pools=pools,
+            scopes=scopes,
+            enterprise_tokens=mistakes.read("GHAPP_ENTERPRISE_TOKEN", (), enterprise_tokens, environ),
             pool_secrets=pool_secrets_of(pools, environ, mistakes),
             command_env=command_env_of(pools, environ, mistakes),
             cluster={name: environ[name] for name in CLUSTER if environ.get(name)},
@@ -151,7 +166,8 @@ class Settings:
 
     def of(self, org: str) -> Policy:
         """Returns the policy of an org."""
-        return self.org_policies.get(org.lower(), self.policy)
+        own = self.org_policies.get(org.lower())
+        return inherited_policy(org, self.org_policies, self.policy) if own is None else own
 
     def pools_of(self, org: str) -> tuple[PoolSettings, ...]:
         """Returns an org's configured pools, in the order in which they match."""
@@ -173,14 +189,24 @@ class Settings:
 
     @property
     def named(self) -> Mapping[str, int]:
-        """Returns the orgs with tables or pools, in lower case: 1 for pools only, 2 for tables only, 3 for both."""
-        with_pools = dict.fromkeys((pool.org.lower() for pool in self.pools), 1)
-        return with_pools | {org: 2 + with_pools.get(org, 0) for org in self.org_policies}
+        """Returns the orgs with tables or pools, in lower case: 1 for pools only, 2 for tables only, 3 for both.
+
+        What names a repository names its owner, too.
+        """
+        with_pools = dict.fromkeys(_with_owners(pool.org.lower() for pool in self.pools), 1)
+        return with_pools | {org: 2 + with_pools.get(org, 0) for org in _with_owners(self.org_policies)}
 
     @property
     def namespaces(self) -> tuple[str, ...]:
         """Returns the distinct namespaces of the pools' pods; empty if no pool has one."""
         return tuple(sorted({pool.namespace for pool in self.pools if pool.namespace}))
+
+
+def _with_owners(orgs: Iterable[str]) -> Iterator[str]:
+    for org in orgs:
+        yield org
+        if kind_of(org) is ScopeKind.REPOSITORY:
+            yield owner_of(org)
 
 
 def _addresses(text: str) -> tuple[str, ...]:

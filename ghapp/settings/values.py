@@ -23,8 +23,10 @@ _INVALID: Any = object()
 """In place of a value that has a mistake."""
 
 NAMES = {
-    "org": (r"[\w.-]+", "a login, as in the organization's URL"),
+    "org": (r"[\w.-]+(/[\w.-]+)?", "a login, as in the organization's URL, OWNER/REPOSITORY or enterprises/SLUG"),
     "repository": (r"[\w.-]+/[\w.-]+", "owner/name"),
+    "repositories": (r"[\w.-]+/[\w.-]*\*[\w.*-]*", "owner/* or another pattern of names, as owner/service-*"),
+    "enterprise": (r"[A-Za-z0-9][\w-]{0,99}", "an enterprise's slug, as in github.com/enterprises/SLUG"),
     "deploy_repository": (r"[\w.-]+/[\w.-]+", "owner/name"),
     "name": (r"(?!\*$)[^/\x00-\x1f]+", "a name without a slash, and not *, which stands for all pools"),
     "namespace": (r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", "the name of a Kubernetes namespace"),

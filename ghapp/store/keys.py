@@ -603,6 +603,18 @@ def credential(installation: int) -> str:
     return f"ghapp:{installation}:credential"
 
 
+@keys_of(STRING, KeyBound(number="one entry per token that GitHub refuses", seconds=10 * MINUTE), (WORKER,), (WORKER,))
+def refused_token(installation: int, token: str) -> str:
+    """Set if GitHub lately refused the enterprise's token with this hash."""
+    return f"ghapp:{installation}:refused-token:{token}"
+
+
+@keys_of(STRING, KeyBound(number=ONE_PER_INSTALLATION, seconds=DAY), (WORKER,), (WORKER,))
+def repositories(installation: int) -> str:
+    """Repositories that patterns of `[[scopes]]` take, 20,000 at most."""
+    return f"ghapp:{installation}:repositories"
+
+
 @keys_of(
     STRING, KeyBound(number=ONE_PER_INSTALLATION, time="when the bucket is full again, some minutes"), (WEB,), (WEB,)
 )

@@ -45,12 +45,16 @@ class OrgAccess(NamedTuple):
         manages: True if the person may list the organization's runners, and therefore use the page's buttons.
         repositories: full names (`owner/name`) of the installation's repositories that the person may read.
         asked_at: when GitHub was asked (epoch seconds).
+        repository_ids: the ids of the repositories.
+        administered: the ids of those of which the person is an admin.
     """
 
     installation: int
     manages: bool
     repositories: tuple[str, ...]
     asked_at: float
+    repository_ids: tuple[int, ...] = ()
+    administered: tuple[int, ...] = ()
 
 
 class Session(NamedTuple):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -16,7 +16,7 @@ from ghapp.deliveries.log_store import DeliveryStatus
 from ghapp.deliveries.store import Ask, Inbox
 from ghapp.gate.store import GateChecks, Shards
 from ghapp.incidents.store import HistoryStore, Incidents, SettledSweeps
-from ghapp.installations.store import Installations, InstallationStates, UninstalledData
+from ghapp.installations.store import Installations, InstallationStates, ScopedRepositories, UninstalledData
 from ghapp.leaks.store import Leaks
 from ghapp.notifications.event_store import Events
 from ghapp.notifications.store import Notifications
@@ -30,6 +30,7 @@ from ghapp.runners.store import Runners
 from ghapp.store.audit import AuditLog
 from ghapp.store.budget import Budget, SharedRateLimits
 from ghapp.store.connect import connect
+from ghapp.store.enterprise_tokens import EnterpriseTokens
 from ghapp.store.etag_pages import EtagPages
 from ghapp.store.heartbeats import Heartbeats
 from ghapp.store.left_out import LeftOutRecords
@@ -92,6 +93,7 @@ class Stores:
     runner_versions: RunnerVersions
     runners: Runners
     schedule: Schedule
+    scoped_repositories: ScopedRepositories
     settled: SettledSweeps
     scale_sets: ScaleSets
     shards: Shards
@@ -103,6 +105,10 @@ class Stores:
         from ghapp.store.token_cache import SharedTokens  # imports cryptography, which the web role does without
 
         return SharedTokens(self.redis, private_key)
+
+    def enterprise_tokens(self, tokens: Sequence[str]) -> EnterpriseTokens:
+        """Returns the configured tokens of enterprises; which of them GitHub lately refused is shared."""
+        return EnterpriseTokens(self.redis, tokens)
 
     async def now(self) -> float:
         """Returns the time by Redis, which all processes share (epoch seconds)."""
@@ -172,6 +178,7 @@ def stores_over(
         runner_versions=RunnerVersions(redis),
         runners=Runners(redis, clock),
         schedule=Schedule(redis),
+        scoped_repositories=ScopedRepositories(redis),
         settled=SettledSweeps(redis),
         scale_sets=ScaleSets(redis),
         shards=Shards(redis),

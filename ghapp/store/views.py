@@ -13,6 +13,7 @@ from ghapp.gate.active_shard import ACTIVE_SECONDS
 from ghapp.gate.gate_states import GateState, gate_states
 from ghapp.gate.shard_status import LOOP_SECONDS, ShardInputs, shard_statuses
 from ghapp.installations.installation import Installation
+from ghapp.installations.scope import ScopeKind
 from ghapp.leaks.documents import LeakedPod, leaked_pods
 from ghapp.leaks.reaper_status import DAY_SECONDS, is_overdue
 from ghapp.pods.degraded_sources import DegradedSource, sources_of
@@ -29,8 +30,9 @@ from ghapp.runners.next_attempt import next_attempt
 from ghapp.runners.verdict import State
 from ghapp.settings import PoolSettings, Settings
 from ghapp.store.stores import Stores
+from ghapp.workflow_jobs.capacity import AvailableRunner
 from ghapp.workflow_jobs.demand import UnservedJob, demand
-from ghapp.workflow_jobs.job_queue import JobQueue
+from ghapp.workflow_jobs.job_queue import NOTHING_SHARED, JobQueue, SharedRunners
 from ghapp.workflow_jobs.reason import QueueReason
 
 MOST_DEATHS = 500
@@ -133,14 +135,57 @@ async def load_job_queue(stores: Stores, installation: Installation, settings: S
     Raises:
         StoreUnavailableError: Redis does not answer.
     """
-    view, runners, jobs, ended, groups = await asyncio.gather(
+    view, runners, jobs, ended, groups, shared = await asyncio.gather(
         load_org_view(stores, installation, settings),
         stores.runners.all(installation.id),
         stores.demand.all(installation.id),
         stores.demand.over(installation.id),
         stores.runner_groups.of(installation.id),
+        load_shared_runners(stores, installation, settings, now),
     )
-    return view.job_queue(runners.values(), jobs, now, ended=ended, groups=groups)
+    return view.job_queue(runners.values(), jobs, now, ended=ended, groups=groups, shared=shared)
+
+
+async def load_shared_runners(
+    stores: Stores, installation: Installation, settings: Settings, now: float
+) -> SharedRunners:
+    """Returns the runners of other scopes that may take a scope's jobs.
+
+    A repository's jobs may run on runners of its organization, and those of both on the enterprise's, as far as that
+    shares a runner group with the organization. An enterprise whose list is old explains nothing.
+
+    Raises:
+        StoreUnavailableError: Redis does not answer.
+    """
+    if installation.parent:
+        parent = await stores.installations.one(installation.parent)
+        if parent is None:
+            return NOTHING_SHARED
+        above = await load_shared_runners(stores, parent, settings, now)
+        groups = await stores.runner_groups.of(parent.id)
+        runners, is_fresh = await _load_available(stores, parent, settings, now)
+        return SharedRunners([*runners, *above.runners], groups, is_fresh)
+    enterprises = any(each.enterprise is not None for each in settings.scopes)
+    if not enterprises or installation.kind is ScopeKind.ENTERPRISE:
+        return NOTHING_SHARED
+    groups = await stores.runner_groups.of(installation.id)
+    inherited = [each.id for each in groups.groups if each.inherited] if groups is not None else []
+    group_id = inherited[0] if len(inherited) == 1 else None  # of several, which one has a runner is not known
+    shared: list[AvailableRunner] = []
+    for each in await stores.installations.all() if inherited else ():
+        if each.kind is ScopeKind.ENTERPRISE:
+            runners, is_fresh = await _load_available(stores, each, settings, now)
+            shared += [runner._replace(group_id=group_id) for runner in runners if is_fresh]
+    return SharedRunners(shared)
+
+
+async def _load_available(
+    stores: Stores, installation: Installation, settings: Settings, now: float
+) -> tuple[list[AvailableRunner], bool]:
+    """Returns the runners of a scope that can take jobs, and whether their list is young enough to say so."""
+    view = await load_org_view(stores, installation, settings)  # first, so that the runners are not older than it
+    runners = [*(await stores.runners.all(installation.id)).values()]
+    return view.available_runners(runners, now), view.is_fresh(now)
 
 
 class Unseen(NamedTuple):
@@ -277,12 +322,13 @@ async def load_fleet(stores: Stores, installation: Installation, settings: Setti
         StoreUnavailableError: Redis does not answer.
     """
     view = await load_org_view(stores, installation, settings)  # first, so that the runners are not older than it
-    known, jobs, groups, facts = await asyncio.gather(
+    known, jobs, groups, facts, shared = await asyncio.gather(
         stores.runners.all(installation.id),
         stores.demand.all(installation.id),
         stores.runner_groups.of(installation.id),
         load_fleet_facts(stores, installation, settings, now),
+        load_shared_runners(stores, installation, settings, now),
     )
     runners = [*known.values()]
-    queue = view.job_queue(runners, jobs, now, groups=groups)
+    queue = view.job_queue(runners, jobs, now, groups=groups, shared=shared)
     return fleet_view(installation, settings, view, runners, queue, facts, now)

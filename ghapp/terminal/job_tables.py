@@ -56,10 +56,10 @@ def queue_table(pools: Sequence[Mapping[str, Any]], now: float) -> RenderableTyp
 
 
 def job_explanations(
-    documents: Sequence[Mapping[str, Any]], page: Callable[[int], str | None] = lambda _: None
+    documents: Sequence[Mapping[str, Any]], page: Callable[[Mapping[str, Any]], str | None] = lambda _: None
 ) -> RenderableType:
     """Returns for each job its state, its story, why it waits, the next steps, and the address of its page if known."""
-    return Group(*(part for each in documents for part in _explanation(each, page(each["job_id"]))))
+    return Group(*(part for each in documents for part in _explanation(each, page(each))))
 
 
 def _explanation(document: Mapping[str, Any], page: str | None) -> list[Text]:

@@ -262,7 +262,7 @@ def _last_seen(document: Mapping[str, Any], now: float) -> str:
 
 def explanation(document: Mapping[str, Any], page: str | None = None) -> RenderableType:
     """Returns one runner: its state, its evidence in order, and the address of its page if that is known."""
-    head = copyable(f"{document['org']}/{document['name']} ({document['runner_id']}) ")
+    head = copyable(f"{document['org']} {document['name']} ({document['runner_id']}) ")
     death = document.get("death")
     if death is not None and death["cause"] != "clean-exit":
         head.append(f"died at {death['at']} ({death['cause']}); it ", "red")

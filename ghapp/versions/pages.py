@@ -110,7 +110,7 @@ class VersionPages:
 
     def routes(self) -> list[Route]:
         """Returns the route."""
-        return [Route("/orgs/{org}/versions", self._host.guarded(self._show), methods=["GET"])]
+        return [Route("/orgs/{org:scope}/versions", self._host.guarded(self._show), methods=["GET"])]
 
     async def _show(self, request: Request) -> Response:
         host = self._host

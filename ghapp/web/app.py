@@ -10,13 +10,14 @@ import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from typing import Any
+from urllib.parse import unquote
 
 import uvicorn
 from redis.asyncio import Redis
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
@@ -26,6 +27,7 @@ from ghapp.errors import ConfigurationError, StoreUnavailableError
 from ghapp.gate.api import GateEndpoints
 from ghapp.gate.pages import GatePages
 from ghapp.incidents.api import HistoryEndpoints
+from ghapp.installations.scope_paths import PAGES, ScopePaths
 from ghapp.log import logger
 from ghapp.notifications.api import EventStream
 from ghapp.pods.api import ClaimEndpoints
@@ -50,7 +52,7 @@ from ghapp.web.fleet_view import FleetReader
 from ghapp.web.held_bodies import HeldBodies
 from ghapp.web.openapi import description
 from ghapp.web.operation import Clock, TokenCheck, routes
-from ghapp.web.pages import static_files
+from ghapp.web.pages import layout, static_files
 from ghapp.web.pages.access import PageAccess
 from ghapp.web.pages.buttons import Buttons
 from ghapp.web.pages.data import PageData, ReadLoad
@@ -81,11 +83,10 @@ class WebApplication(Starlette):
     """
 
     def __init__(self, webhook: Webhook, health: FastHealth, **options: Any) -> None:
-        super().__init__(
-            routes=[Route(WEBHOOK, webhook, methods=["POST"]), *options.pop("routes")],
-            **options,
-        )
+        routes: list[Route] = [Route(WEBHOOK, webhook, methods=["POST"]), *options.pop("routes")]
+        super().__init__(routes=routes, **options)
         self._webhook, self._health = webhook, health
+        self._scope_paths = ScopePaths(each.path for each in routes)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers a request."""
@@ -97,8 +98,13 @@ class WebApplication(Starlette):
             headers = [(b"content-length", b"%d" % len(document)), (b"content-type", b"application/json")]
             await send({"type": "http.response.start", "status": 200, "headers": headers})
             await send({"type": "http.response.body", "body": document})
-        else:
+        elif (readdressed := self._scope_paths.readdressed(_raw_path(scope))) is None:
             await super().__call__(scope, receive, send)
+        elif readdressed.is_shorter and readdressed.raw_path.startswith(PAGES):
+            await _redirected(scope, readdressed.raw_path)(scope, receive, send)
+        else:
+            raw_path = readdressed.raw_path
+            await self({**scope, "path": unquote(raw_path), "raw_path": raw_path.encode()}, receive, send)
 
     def _document(self, scope: Scope) -> bytes | None:
         try:
@@ -106,6 +112,17 @@ class WebApplication(Starlette):
         except Exception:
             log.exception("answer from memory failed")
             return None
+
+
+def _raw_path(scope: Scope) -> str:
+    """Returns the path as it was sent; empty if the server does not pass it on."""
+    return str(scope.get("raw_path") or b"", "latin-1")
+
+
+def _redirected(scope: Scope, raw_path: str) -> Response:
+    """Returns the redirect of a page to another path of ours: the links of pages are relative to their paths."""
+    to, query = layout.root_of(_raw_path(scope)) + raw_path.lstrip("/"), str(scope["query_string"], "latin-1")
+    return RedirectResponse(f"{to}?{query}" if query else to, 307, layout.headers())
 
 
 def build(

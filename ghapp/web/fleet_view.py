@@ -18,6 +18,7 @@ from starlette.exceptions import HTTPException
 from ghapp.deaths.job_story import JobOutcome
 from ghapp.errors import StoreUnavailableError
 from ghapp.installations.installation import Installation
+from ghapp.installations.scope import absence
 from ghapp.pods.pod import EphemeralRunner, is_fresh
 from ghapp.pods.store import NamespaceView
 from ghapp.remediation.status import is_healed
@@ -29,12 +30,12 @@ from ghapp.runners.evidence import Evidence, Fold, Survey
 from ghapp.settings import Settings
 from ghapp.store.job_outcomes import load_job_outcomes
 from ghapp.store.stores import Stores
-from ghapp.store.views import load_org_view
+from ghapp.store.views import load_org_view, load_shared_runners
 from ghapp.web.cache import FRESH_SECONDS, Cache
 from ghapp.web.encoded_documents import EncodedDocument, EncodedDocuments, encoded
 from ghapp.web.fleet_copy import NO_RUNNERS, Fleet, FleetCopies
 from ghapp.workflow_jobs.job import EVERY_JOB, Job, JobSearch, PullReference
-from ghapp.workflow_jobs.job_queue import JobQueue
+from ghapp.workflow_jobs.job_queue import NOTHING_SHARED, JobQueue, SharedRunners
 from ghapp.workflow_jobs.runner_groups import RunnerGroups
 
 MOST_ORGS = 1_000
@@ -123,6 +124,7 @@ class FleetReader:
         self._jobs: Cache[int, list[Job]] = Cache(MOST_ORGS, MOST_ORGS)
         self._ended: Cache[int, list[Job]] = Cache(MOST_ORGS, MOST_ORGS)
         self._runner_groups, self._groups = stores.runner_groups, Cache[int, RunnerGroups](MOST_ORGS, MOST_ORGS)
+        self._shared: Cache[int, SharedRunners] = Cache(MOST_ORGS, MOST_ORGS)
         self._queues: TTLCache[tuple[int, bool], tuple[tuple[object, ...], JobQueue]] = TTLCache(
             MOST_FILTERS, FRESH_SECONDS
         )
@@ -249,7 +251,7 @@ class FleetReader:
             HTTPException: 404, the App is not installed there.
         """
         if (org_state := await self.org(org)) is None:
-            raise HTTPException(404, f"the App is not installed in {org}; install it, or wait for the next discovery")
+            raise HTTPException(404, f"{org}: {absence(org)}, or ghapp has not discovered it yet")
         return org_state
 
     async def org(self, org: str) -> OrgState | None:
@@ -295,12 +297,18 @@ class FleetReader:
         jobs = await self._jobs.read(installation, lambda: self._demand.all(installation))
         ended = await self._ended.read(installation, lambda: self._demand.over(installation)) if with_ended else None
         groups = await self._groups.read(installation, lambda: self._runner_groups.of(installation))
-        data = (org_state, runners, jobs, ended, groups)
+        shared = await self._shared.read(
+            installation,
+            lambda: load_shared_runners(self._stores, org_state.installation, self._settings, now),
+        )
+        data = (org_state, runners, jobs, ended, groups, shared)
         known = self._queues.get((installation, with_ended))
         is_current = known is not None and all(map(operator.is_, known[0], data))
         if known is not None and is_current and 0 <= now - known[1].now < FRESH_SECONDS:
             return known[1]
-        queue = org_state.view.job_queue(runners.values(), jobs or [], now, ended=ended or [], groups=groups)
+        queue = org_state.view.job_queue(
+            runners.values(), jobs or [], now, ended=ended or [], groups=groups, shared=shared or NOTHING_SHARED
+        )
         self._queues[installation, with_ended] = (data, queue)
         return queue
 

@@ -16,6 +16,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from ghapp.installations.scope_paths import address_in, path_segment
 from ghapp.store.tokens import Scope
 from ghapp.web.authentication import Authenticator
 from ghapp.web.problems import TYPE as PROBLEM_TYPE
@@ -28,6 +29,15 @@ Schema = dict[str, Any]
 SCHEMAS = "#/components/schemas/"
 TEXT: Schema = {"type": "string"}
 NONEMPTY: Schema = {"type": "string", "minLength": 1}
+IN_PATH: dict[str, Schema] = {
+    "org": NONEMPTY
+    | {
+        "description": "An organization's login, `owner~repository`, or `enterprises~slug`. A slash may be `%2F`, too, "
+        "where proxies let it through.",
+        "examples": ["acme", "acme~api", "enterprises~acme-corp"],
+    }
+}
+"""Schemas of parameters that paths of several operations have."""
 
 PROBLEMS = {
     400: "Invalid request.",
@@ -107,7 +117,7 @@ class Operation:
 
     def route(self, handler: Handler, token_check: TokenCheck) -> Route:
         """Returns its route: the handler runs only for a token that the operation allows."""
-        path = re.sub(r"{(name|runner_name)}", r"{\1:any}", self.path)
+        path = re.sub(r"{(name|runner_name)}", r"{\1:any}", self.path).replace("{org}", "{org:scope}")
         if self.scope is None:
             return Route(path, handler, methods=[self.method])
         scope = self.scope
@@ -132,7 +142,7 @@ class Operation:
             "responses": {str(status): each.described() for status, each in answers.items()},
         }
         named: list[Schema] = [
-            {"name": name, "in": "path", "required": True, "schema": self.in_path.get(name, NONEMPTY)}
+            {"name": name, "in": "path", "required": True, "schema": {**IN_PATH, **self.in_path}.get(name, NONEMPTY)}
             for name in re.findall(r"{(\w+)}", self.path)
         ]
         named += [
@@ -166,7 +176,22 @@ class AnyName(Convertor[str]):
         return value
 
 
+class ScopeAddress(Convertor[str]):
+    """A scope in a path, as `acme~api`; handlers get its address, `acme/api`."""
+
+    regex = r"[^/]+"
+
+    def convert(self, value: str) -> str:
+        """Returns the address."""
+        return address_in(value)
+
+    def to_string(self, value: str) -> str:
+        """Returns the segment."""
+        return path_segment(value)
+
+
 register_url_convertor("any", AnyName())
+register_url_convertor("scope", ScopeAddress())
 
 
 class TokenCheck(NamedTuple):

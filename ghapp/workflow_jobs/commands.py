@@ -94,7 +94,8 @@ def jobs(
 def why(org_and_job: tuple[str, ...], *, web: bool, output: CommandOutput) -> None:
     """Show a job's whole story: why it waits or waited, which runner took it, how that died, where it runs again.
 
-    JOB_OR_URL: the id of a job, or the URL of a job or of a run, which needs no ORG.
+    JOB_OR_URL: the id of a job, or the URL of a job or of a run. A URL needs no ORG: the organization, repository or
+    enterprise whose runner took the job answers, and for a job that waits the organization.
 
     Example: ghapp why https://github.com/acme/api/actions/runs/41/job/42
     """
@@ -105,15 +106,17 @@ def why(org_and_job: tuple[str, ...], *, web: bool, output: CommandOutput) -> No
     if reference is None:
         message = f"{job_or_url!r} is neither the id of a job nor the URL of a job or of a run"
         raise click.BadParameter(message, param_hint="JOB_OR_URL")
-    if not (org := orgs[0] if orgs else reference.owner):
+    org = orgs[0] if orgs else None
+    if org is None and not reference.repository:
         raise click.UsageError("the id of a job needs its ORG: `ghapp why ORG JOB`; the URL of a job needs none")
-    if web:
-        open_page(links(org).jobs if reference.job_id is None else links(org).job(reference.job_id))
-        return
 
     async def read(client: ApiClient) -> tuple[list[dict[str, Any]], str | None]:
-        return await client.jobs_referred_to(org, reference), client.page_url
+        return await client.jobs_referred_to(reference, org), client.page_url
 
+    if web:
+        pages = links(org or query(read)[0][0]["org"])
+        open_page(pages.jobs if reference.job_id is None else pages.job(reference.job_id))
+        return
     found, page_url = query(read)
     if output.is_json:
         output.print({"jobs": found}, found)
@@ -121,4 +124,4 @@ def why(org_and_job: tuple[str, ...], *, web: bool, output: CommandOutput) -> No
     from ghapp.report.links import PageLinks
     from ghapp.terminal.job_tables import job_explanations
 
-    show(job_explanations(found, PageLinks(page_url, org).job))
+    show(job_explanations(found, lambda each: PageLinks(page_url, each["org"]).job(each["job_id"])))

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from statistics import median
+from typing import NamedTuple
 
 from ghapp.installations.pool_matching import EVERY_RUNNER, UNKNOWN_POOL, PoolRule, pool_of
 from ghapp.remediation.fuse import WHOLE_INSTALLATION, Fuse, Position, fuse_of
@@ -32,6 +33,23 @@ def no_steps(_pool: str) -> Sequence[VersionStep]:
     return ()
 
 
+class SharedRunners(NamedTuple):
+    """Runners of other scopes that may take a scope's jobs: of a repository's jobs, those of its organization.
+
+    Attributes:
+        runners: from `available_runners`.
+        groups: the organization's runner groups; None if they were not read.
+        fresh: False if their list is missing or too old.
+    """
+
+    runners: Sequence[AvailableRunner] = ()
+    groups: RunnerGroups | None = None
+    fresh: bool = True
+
+
+NOTHING_SHARED = SharedRunners()
+
+
 @dataclass(frozen=True, slots=True)
 class QueueInputs:
     """What is known about an organization's jobs and runners.
@@ -47,11 +65,11 @@ class QueueInputs:
         groups: its runner groups; None if they were not read.
         mode: of `[remediation]`.
         own_images: as in the survey.
-        hosted_labels: labels of larger runners that GitHub hosts for the org, in lower case, as far as is known.
         left_at: from `departures`.
         version_steps: returns what to do about a pool's runners that are too old.
         fresh: False if the list of runners is missing or too old: no reason is given then, except for jobs not ours.
         settled_after_seconds: how long a runner must have been idle for `NotAssigned`.
+        shared: runners of other scopes that may take the jobs; they explain why jobs wait, and are not counted.
     """
 
     org: str
@@ -64,11 +82,11 @@ class QueueInputs:
     groups: RunnerGroups | None = None
     mode: Mode = "act"
     own_images: Sequence[str] = ()
-    hosted_labels: frozenset[str] = frozenset()
     left_at: Mapping[tuple[str, ...], float] = field(default_factory=dict)
     version_steps: Callable[[str], Sequence[VersionStep]] = no_steps
     fresh: bool = True
     settled_after_seconds: float = NOT_ASSIGNED_SECONDS
+    shared: Sequence[AvailableRunner] = ()
 
 
 class JobQueue:
@@ -87,7 +105,9 @@ class JobQueue:
     def __init__(self, inputs: QueueInputs, now: float) -> None:
         self.inputs, self.now = inputs, now
         self.capacities = capacities(inputs.runners, now, inputs.settled_after_seconds)
+        self._shared = capacities(inputs.shared, now, inputs.settled_after_seconds)
         self.groups: Mapping[int, RunnerGroup] = by_id(inputs.groups)
+        self._hosted_labels = frozenset(() if inputs.groups is None else inputs.groups.hosted_labels)
         self.runner_labels = frozenset[str]().union(*(each.labels for each in self.capacities))
         self.pool_labels = normalized(label for rule in inputs.rules for label in rule.labels if label != EVERY_RUNNER)
         self.our_labels = self.runner_labels | self.pool_labels | frozenset(inputs.own_images)
@@ -146,7 +166,7 @@ class JobQueue:
         return may_be_ours(job, self.our_labels) and not self._names_a_larger_runner(job)
 
     def _names_a_larger_runner(self, job: Job) -> bool:
-        return bool(job.labels) and normalized(job.labels) <= self.inputs.hosted_labels
+        return bool(job.labels) and normalized(job.labels) <= self._hosted_labels
 
     def reason(self, job: Job) -> QueueReason | None:
         """Returns why a queued job waits; None for other jobs, or if that is not known.
@@ -227,12 +247,13 @@ class JobQueue:
         if not job.labels:
             return self._place_in_group(job)
         wanted = normalized(job.labels)
-        able = [each for each in self.capacities if wanted <= each.labels]
-        if not able:
-            custom = [label for label in job.labels if label.lower() != "self-hosted"]
-            return Placement(pool_of(job.labels, custom, self.inputs.rules), (), ())
+        own = [each for each in self.capacities if wanted <= each.labels]
+        able = [*own, *(each for each in self._shared if wanted <= each.labels)]
         permitted = [each for each in able if not self._is_excluded(job, each)]
-        first = max(permitted or able, key=lambda each: each.online > 0)
+        if not own:
+            custom = [label for label in job.labels if label.lower() != "self-hosted"]
+            return Placement(pool_of(job.labels, custom, self.inputs.rules), able, permitted)
+        first = max([each for each in own if each in permitted] or own, key=lambda each: each.online > 0)
         return Placement(first.pool, able, permitted)
 
     def _place_in_group(self, job: Job) -> Placement:

@@ -354,11 +354,23 @@ class Demand:
             found += [job for job in read if job is not None]
         return found
 
-    async def forget(self, installation: int, jobs: Iterable[Job]) -> None:
-        """Deletes jobs whose end was never delivered but must have come; a later delivery would add them again."""
-        ids = [str(job.id) for job in jobs]
-        if ids:
-            await self._redis.hdel(keys.jobs(installation), *ids)
+    async def forget(self, installation: int, ids: Iterable[int]) -> None:
+        """Deletes jobs that are not over: their end must have come, or they are another scope's.
+
+        A later delivery would add them again.
+        """
+        if fields := list(map(str, ids)):
+            await self._redis.hdel(keys.jobs(installation), *fields)
+
+    async def known(self, installation: int, ids: Iterable[int]) -> set[int]:
+        """Returns those of these jobs that are queued, running, or over for less than 30 days, by one round trip."""
+        asked, key = list(ids), keys.jobs(installation)
+        async with self._redis.pipeline(transaction=False) as pipe:
+            for job_id in asked:
+                pipe.hexists(key, str(job_id))
+                pipe.exists(f"{keys.over(installation)}:{job_id}")
+            found = await pipe.execute()
+        return {job_id for job_id, *each in zip(asked, found[::2], found[1::2], strict=True) if any(each)}
 
     async def one(self, installation: int, job_id: int) -> Job | None:
         """Returns a job that is queued, running, or over for less than 30 days; None if it is unknown."""

@@ -20,25 +20,38 @@ from jobs.reports.health_report import enqueue_report_if_wanted, repository_for
 MOST_PULLS = 10
 """Pull requests of one commit that are recorded."""
 
+IGNORED = "ignored"
+
 log = logger(__name__)
 
 
 async def handle_check_event(context: JobContext, event: str, delivery: Delivery) -> str:
     """Handles a `check_run` or `check_suite` delivery; returns what was done, as it is counted.
 
-    Only deliveries about our check run in the org's report repository have an effect: GitHub delivers every push to
-    every repository, and everyone with write access to one can press its buttons.
+    It may be about the check runs of the organization, or of the scope of one of its repositories.
     """
     sender = delivery.installation
     installation = await context.installations.one(sender.id) if sender is not None else None
-    if installation is not None:
-        await _note_pulls(context, installation, delivery)
-    is_press = installation is not None and (event, delivery.action) == ("check_run", "requested_action")
-    if is_press and installation is not None and await request_by_button(context, installation, delivery):
+    if installation is None:
+        return IGNORED
+    scopes = await context.installations.scopes_of(installation.id) if context.settings.scopes else []
+    done = [await _handle(context, each, event, delivery) for each in (installation, *scopes)]
+    return next((each for each in done if each != IGNORED), IGNORED)
+
+
+async def _handle(context: JobContext, installation: Installation, event: str, delivery: Delivery) -> str:
+    """Handles a delivery for one scope.
+
+    Only deliveries about our check run in the org's report repository have an effect: GitHub delivers every push to
+    every repository, and everyone with write access to one can press its buttons.
+    """
+    await _note_pulls(context, installation, delivery)
+    is_press = (event, delivery.action) == ("check_run", "requested_action")
+    if is_press and await request_by_button(context, installation, delivery):
         return "rerun-requested"
-    is_about_gate = installation is not None and await _begin_again(context, installation, event, delivery)
-    if installation is None or (repository := _report_repository(context, installation, delivery)) is None:
-        return "began-again" if is_about_gate else "ignored"
+    is_about_gate = await _begin_again(context, installation, event, delivery)
+    if (repository := _report_repository(context, installation, delivery)) is None:
+        return "began-again" if is_about_gate else IGNORED
     match event, delivery.action:
         case "check_suite", "requested" if delivery.check_suite is not None:
             return await _move(context, installation, repository, delivery, delivery.check_suite)
@@ -48,13 +61,15 @@ async def handle_check_event(context: JobContext, event: str, delivery: Delivery
             return await _request_repost(context, installation)
         case "check_run", "requested_action" if await _is_ours(context, installation, delivery.check_run):
             return await _press(context, installation, delivery)
-    return "began-again" if is_about_gate else "ignored"
+    return "began-again" if is_about_gate else IGNORED
 
 
 async def _note_pulls(context: JobContext, installation: Installation, delivery: Delivery) -> None:
     """Records of which pull requests a commit is the head: deliveries of jobs do not name them."""
     about = delivery.check_suite or delivery.check_run
     if about is None or delivery.repository is None or not is_sha(about.head_sha):
+        return
+    if installation.parent and installation.called.lower() != delivery.repository.full_name.lower():
         return
     for each in about.pull_requests[:MOST_PULLS]:
         pull = PullReference(delivery.repository.full_name, each.number)
@@ -83,7 +98,7 @@ async def _move(
     """Handles a push: the report follows the default branch."""
     branch = delivery.repository.default_branch if delivery.repository is not None else ""
     if not branch or suite.head_branch != branch or not suite.head_sha:
-        return "ignored"
+        return IGNORED
     now = context.clock()
     at = suite.created_at.timestamp() if suite.created_at is not None else now
     await context.reports.record_head(installation.id, Head(repository, branch, suite.head_sha, at, now))
@@ -118,7 +133,7 @@ async def _press(context: JobContext, installation: Installation, delivery: Deli
         context.ask(JobName.RESUME, installation.id, by, delivery.sender.id, until, key=key)
         return "resume-requested"
     if pressed != SWEEP.identifier:
-        return "ignored"
+        return IGNORED
     now = context.clock()
     entry = AuditEntry(now, by, Channel.CHECK_RUN, SWEEP.identifier, "", "", "")
     await context.presses.begin(installation.id, SWEEP_TOPIC, entry)

@@ -25,8 +25,9 @@ from ghapp.workflow_jobs.store import OVER_SECONDS
 from jobs.context import JobContext, configured, open_context
 from jobs.deaths.job_deaths import enqueue_ended, enqueue_run_again, enqueue_suspicious
 from jobs.deliveries.check_run_events import handle_check_event
+from jobs.deliveries.scopes import ScopeShare, shares_of
 from jobs.history.job_times import count_job_times, history_pools, taken_jobs
-from jobs.installations.discover import discover_soon, installation_changed
+from jobs.installations.discover import contradict, discover_soon, installation_changed, list_repositories_again
 
 log = logger(__name__)
 
@@ -109,7 +110,14 @@ async def _take_effect(
     await context.uninstalled.removed(await context.installations.unknown(by_installation.keys()), now)
     for installation_id, delivered in by_installation.items():
         current = await _current(context, installation_id, delivered, now)
-        await _jobs_take_effect(context, installation_id, current, now, counters)
+        payload = [job for _, job in current]
+        approvals = await context.demand.approvals(
+            installation_id, [(job.id, job.status, job.deploys) for job in payload], now
+        )
+        for scope, share in (await shares_of(context, installation_id, current)).items():
+            await _jobs_take_effect(context, scope, share, approvals, now, counters)
+        ended = {job.id for job in payload if job.status == "completed"}
+        await context.inbox.mark_ended(installation_id, ended, now)
     await _record_arrivals(context, by_installation, now)
     for (event, action), count in Counter((_known(event), each.action or "") for event, each in deliveries).items():
         counters.add("ghapp_deliveries_total", count, event=event, action=action)
@@ -174,17 +182,18 @@ def _begun_at(job: WorkflowJob) -> float:
 async def _jobs_take_effect(
     context: JobContext,
     installation_id: int,
-    delivered: Sequence[tuple[Delivery, WorkflowJob]],
+    share: ScopeShare,
+    approvals: Mapping[int, float | None],
     now: float,
     counters: CounterBatch,
 ) -> None:
-    """Records what deliveries show of an installation's jobs and of their runners, and counts the jobs."""
-    payload = [job for _, job in delivered]
-    approvals = await context.demand.approvals(
-        installation_id, [(job.id, job.status, job.deploys) for job in payload], now
-    )
-    jobs = [_with_approval(_job(delivery, job, now), approvals) for delivery, job in delivered]
-    runners = await context.runners.revise(installation_id, _folds(payload, now))
+    """Records what deliveries show of an installation's jobs and of their runners, and counts the jobs.
+
+    A job is in one scope: where its runner turns out to be, once that is known.
+    """
+    jobs = [_with_approval(_job(delivery, job, now), approvals) for delivery, job in share.jobs]
+    runners = await context.runners.revise(installation_id, _folds(share.runners, now))
+    await context.demand.forget(installation_id, share.elsewhere)
     taken = taken_jobs(jobs)
     installation = await context.installations.one(installation_id) if taken else None
     pools: dict[int, str] = {}
@@ -196,7 +205,6 @@ async def _jobs_take_effect(
     await enqueue_suspicious(context, installation_id, jobs, runners)
     await enqueue_ended(context, installation_id, jobs)
     await enqueue_run_again(context, installation_id, jobs)
-    await context.inbox.mark_ended(installation_id, {job.id for job in payload if job.status == "completed"}, now)
 
 
 async def _take_effect_on_orgs(
@@ -208,6 +216,8 @@ async def _take_effect_on_orgs(
             case "installation":
                 await installation_changed(context, delivery)
             case "installation_repositories" if delivery.installation is not None:
+                await contradict(context, delivery.installation.id)
+                await list_repositories_again(context, delivery.installation.id)
                 await context.reports.try_again(delivery.installation.id)
             case "check_run" | "check_suite":
                 done = await handle_check_event(context, event, delivery)

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 from functools import partial
 
 from ghapp.installations.installation import Installation
+from ghapp.installations.scope import ScopeKind
 from ghapp.log import logger
 from ghapp.runners.delivery_lag import (
     DeliveryGap,
@@ -34,10 +35,12 @@ async def expect_deliveries(context: JobContext, installation: Installation, rec
     """
     if not any(each.busy and each.listed and each.running_job is None for each in records):
         return
-    facts = (await context.delivery_status.facts([installation.id]))[installation.id]
+    if installation.kind is ScopeKind.ENTERPRISE:
+        return  # its jobs may be of organizations without the App
+    facts = (await context.delivery_status.facts([installation.caller]))[installation.caller]
     at = expected_at(records, facts.arrivals, facts.expected_at, context.clock())
     if at is not None:
-        await context.delivery_status.expect(installation.id, at)
+        await context.delivery_status.expect(installation.caller, at)
 
 
 async def without_deferred(
@@ -80,7 +83,14 @@ async def without_deferred(
 
 
 async def delivery_gaps(context: JobContext, installation: Installation, log_since: float) -> tuple[DeliveryGap, ...]:
-    """Returns the gaps of the installation's deliveries, by GitHub's log as read at `log_since` or later."""
+    """Returns the gaps of the installation's deliveries, by GitHub's log as read at `log_since` or later.
+
+    A repository's deliveries are its installation's. Those of an enterprise's jobs are of any installation.
+    """
     delivery_log = await log_read_since(context, log_since)
-    facts = (await context.delivery_status.facts([installation.id]))[installation.id]
-    return completeness(facts._replace(log=delivery_log), context.clock())
+    sources = [installation.caller]
+    if installation.kind is ScopeKind.ENTERPRISE:
+        known = await context.installations.all()
+        sources = [each.id for each in known if each.kind is ScopeKind.ORGANIZATION]
+    facts, now = await context.delivery_status.facts(sources), context.clock()
+    return tuple(gap for each in sources for gap in completeness(facts[each]._replace(log=delivery_log), now))

@@ -93,7 +93,7 @@ async def _forget_jobs(context: JobContext, installation: Installation, now: flo
         )
         present = [job for job in present if job.id not in excess]
     kept = {job.id for job in present}
-    await context.demand.forget(installation.id, [job for job in jobs if job.id not in kept])
+    await context.demand.forget(installation.id, [job.id for job in jobs if job.id not in kept])
     return present
 
 

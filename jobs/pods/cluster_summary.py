@@ -62,7 +62,7 @@ async def _arc_demand(context: JobContext, installation: Installation, namespace
     scale_sets = {name: found for name in namespaces if (found := await context.scale_sets.get(name))}
     if not scale_sets:
         return None
-    arrivals = (await context.delivery_status.arrivals([installation.id])).get(installation.id)
+    arrivals = (await context.delivery_status.arrivals([installation.caller])).get(installation.caller)
     if arrivals is None or arrivals.last_at is None or arrivals.late:
         return None
     return ArcDemand(scale_sets, await context.demand.all(installation.id))

@@ -88,7 +88,7 @@ def may_act_now(
     names: set[str] | None = None,
 ) -> bool:
     """True if mode, pause, fuse and claims (on these names; default: the runner's) permit the next step now."""
-    if not installation.may("organization_self_hosted_runners", "write"):
+    if not installation.may_remove_runners():
         return False  # `doctor` and /readyz report it
     pool = view.pool(evidence)
     return may_act(

@@ -25,6 +25,7 @@ from ghapp.workflow_jobs.job import RUNNING_TOO_LONG_SECONDS, Job, is_over
 from jobs.context import JobContext, configured, open_context
 from jobs.delivery_gaps.completeness import without_deferred
 from jobs.failed_calls import record_failed_calls
+from jobs.installations.present_state import present_state
 from jobs.remediation.plan_remediation import plan_remediation
 
 log = logger(__name__)
@@ -217,7 +218,7 @@ async def _is_installation_unchanged(
         and absence.is_sane(installation, known.installation)
     ):
         return True
-    state = InstallationState(await context.github.installation(installation.id), now)
+    state = InstallationState(await present_state(context, installation), now)
     if not absence.is_sane(installation, state.installation):
         await states.contradict(installation.id)
         return False

@@ -20,6 +20,7 @@ from ghapp.errors import (
     StoreRefusedError,
     UnauthorizedError,
 )
+from ghapp.github.repositories import read_repository
 from ghapp.github.response import PER_PAGE
 from ghapp.github.runner_list import ListResult, Progress, list_runners
 from ghapp.incidents.history import HistorySample
@@ -33,8 +34,10 @@ from ghapp.runners.verdict import Reason
 from ghapp.store.presses import JOINED, SWEEP_TOPIC, Press
 from ghapp.store.views import load_remaining_losses
 from jobs.context import JobContext, configured, open_context
-from jobs.installations.discover import warn_of_name
+from jobs.installations.discover import discover_soon, list_repositories_again
+from jobs.installations.enrol import warn_of_name
 from jobs.installations.forget import forget_unswept
+from jobs.installations.present_state import present_state
 from jobs.remediation.plan_remediation import plan_after_sweep
 from jobs.runners.confirm import ask_to_confirm
 from jobs.runners.record_list import SweepResult, keep_judgement, record_list
@@ -147,7 +150,7 @@ async def _list_and_record(
     survey, settled = await gather(context.runners.survey(installation.id), context.settled.of(installation.id))
     try:
         async with asyncio.timeout_at(ends):
-            observation = await _observe(context, installation, progress)
+            observation = await _observe(context, installation, survey, progress)
         if settled is not None and holds(settled, observation.digest, began):
             return await keep_judgement(context, installation, observation, survey, settled, began), None
         async with context.all_records(len(observation.runners)):
@@ -194,20 +197,37 @@ async def _defer(
         installation.org,
         *(0, 0, 0, 0, (now - began) * 1000),
         flaw=Reason.RATE_LIMITED,
-        left=left(await context.budget.left(installation.id, now), limits),
+        left=left(await context.budget.left(installation.caller, now), limits),
         next_in=error.after_seconds,
         deferred=True,
     )
 
 
-async def _observe(context: JobContext, installation: Installation, progress: Progress) -> ListResult:
-    """Lists the runners; after a denied list, once more with a new token.
+async def _observe(context: JobContext, installation: Installation, survey: Survey, progress: Progress) -> ListResult:
+    """Lists the runners. A list of a repository is believed if it is still the same repository.
 
-    The old token lacks permissions that were granted after it was issued.
+    One repository is renamed, and another one gets its name: its runners must not become those of the first. A list
+    without a change since one that was believed needs no such look.
 
     Raises:
         InstallationSuspendedError: nothing was sent.
+        NotFoundError: the name is another repository's.
         GitHubError: GitHub gave no usable answer.
+    """
+    listed = await _list(context, installation, progress)
+    if installation.parent and (listed.changed != 0 or survey.failing_since is not None):
+        client = await context.installation_client(installation, Purpose.SWEEP)
+        found = await read_repository(client, installation.called)
+        if found is None or found.id != installation.repository_id:
+            raise NotFoundError(f"{installation.called}: the name is another repository's")
+        return replace(listed, calls=listed.calls + 1, billable=listed.billable + 1)
+    return listed
+
+
+async def _list(context: JobContext, installation: Installation, progress: Progress) -> ListResult:
+    """Lists the runners; after a denied list, once more with a new token.
+
+    The old token lacks permissions that were granted after it was issued.
     """
     if installation.suspended:
         raise InstallationSuspendedError(f"{installation.org} suspended the App")
@@ -235,9 +255,15 @@ async def _reason(context: JobContext, installation: Installation, error: Except
     if not isinstance(error, NotFoundError):
         return FAILURES.get(type(error), Reason.GITHUB_UNAVAILABLE)
     try:
-        now = await context.github.installation(installation.id)
+        now = await present_state(context, installation)
     except GitHubError as why:
         return FAILURES.get(type(why), Reason.GITHUB_UNAVAILABLE)
+    if installation.parent:
+        await discover_soon(context)
+        if now.called != installation.called or now.account_id != installation.account_id:
+            await list_repositories_again(context, installation.parent)
+            return Reason.ORGANIZATION_RENAMED
+        return Reason.INSTALLATION_SUSPENDED if now.suspended else Reason.PERMISSION_MISSING
     now = await context.installations.put(now)  # the next sweep uses its new name
     if now.called != installation.called:
         warn_of_name(context, now)
@@ -250,7 +276,7 @@ async def _finish(
 ) -> SweepResult:
     """Counts the cost of the sweep, and schedules the next one."""
     org, policy = installation.org, context.settings.of(installation.org)
-    allowance = await context.budget.left(installation.id, context.clock())
+    allowance = await context.budget.left(installation.caller, context.clock())
     interval = max(policy.sweep.interval_seconds, least_interval(-(-swept.runners // PER_PAGE)))
     wait = next_sweep_in(interval, swept.changed, swept.changed_pages, allowance, policy.budget)
     await context.schedule.due_at(installation.id, next_sweep_at(began, due_at, wait))

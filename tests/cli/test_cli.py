@@ -157,7 +157,7 @@ async def install(url):
 def test_commands_find_the_local_redis_of_ghapp_up(tmp_path):
     with embedded_redis(tmp_path / "redis", durable=False) as url:
         refused = ghapp("token", "create", "--org", "acme", "--scope", "read", GHAPP_STATE_DIR=str(tmp_path))
-        assert "acme: the App is not installed there; it is installed on: none" in one_line(refused, 2)
+        assert "acme: the App is not installed there; known are none" in one_line(refused, 2)
         assert ghapp("token", "list", "--json", GHAPP_STATE_DIR=str(tmp_path)).stdout == "[]\n"
         asyncio.run(install(url))
         made = ghapp("token", "create", "--org", "acme", "--scope", "read", "--json", GHAPP_STATE_DIR=str(tmp_path))
@@ -172,7 +172,7 @@ def test_commands_find_the_local_redis_of_ghapp_up(tmp_path):
         assert ghapp("deliveries", "dead", GHAPP_STATE_DIR=str(tmp_path)).stdout == "no delivery was given up\n"
         for words in (["runners", "--org", "unknown"], ["explain", "unknown", "x"], ["resume", "unknown"]):
             unknown = ghapp(*words, GHAPP_STATE_DIR=str(tmp_path))
-            assert "unknown: the App is not installed there; it is installed on: acme" in one_line(unknown, 2)
+            assert "unknown: the App is not installed there; known are acme" in one_line(unknown, 2)
         nothing = ghapp("doctor", "--json", GHAPP_STATE_DIR=str(tmp_path))
         assert (nothing.returncode, json.loads(nothing.stdout)["ok"]) == (1, False)
 
@@ -193,10 +193,10 @@ def test_a_key_of_another_app_is_reported_in_one_line(tmp_path):
         away = ghapp("sweep", **{**theirs, **ours, "GHAPP_GITHUB_API_URL": "http://127.0.0.1:1"})
         assert "check GHAPP_GITHUB_API_URL" in one_line(away, 1)
         unknown = ghapp("sweep", "--org", "unknown", **{**theirs, **ours})
-        assert "unknown: the App is not installed there; it is installed on: acme" in one_line(unknown, 2)
+        assert "unknown: the App is not installed there; known are acme" in one_line(unknown, 2)
         name = json.loads(ghapp("runners", "--json", **{**theirs, **ours}).stdout)["runners"][0]["name"]
         explained = ghapp("explain", "acme", name, COLUMNS="20", FORCE_COLOR="1", NO_COLOR="1", **{**theirs, **ours})
-        assert f"acme/{name}\n" in explained.stdout, "a name is not wrapped in a narrow terminal"
+        assert f"acme {name}\n" in explained.stdout, "a name is not wrapped in a narrow terminal"
 
 
 @pytest.mark.parametrize(

@@ -239,7 +239,7 @@ async def test_the_table_has_as_many_runners_as_the_headline_counts(known):
     assert text.startswith("acme: 1 of 2 runners of linux-4vcpu is lost: ")
     assert "\n 2 runners; 1 invalidated\n" in text
     head = (await known.ask("explain", "acme", "linux-2")).stdout.splitlines()[0]
-    assert head.startswith("acme/linux-2 (2) is invalidated: ReplacedWhileOffline")
+    assert head.startswith("acme linux-2 (2) is invalidated: ReplacedWhileOffline")
 
 
 async def test_what_happens_next_to_a_lost_runner_is_the_same_in_both_commands(known):
@@ -260,7 +260,7 @@ async def test_what_happens_next_to_a_lost_runner_is_the_same_in_both_commands(k
 async def test_a_death_comes_before_the_state_of_its_runner(known):
     await known.add_death()
     head = (await known.ask("explain", "acme", "linux-1")).stdout.splitlines()[0]
-    assert re.match(r"acme/linux-1 \(1\) died at \S+ \(host-oom\); it is healthy: ", head)
+    assert re.match(r"acme linux-1 \(1\) died at \S+ \(host-oom\); it is healthy: ", head)
 
 
 async def test_the_address_of_the_incident_page_is_shown_if_a_public_url_is_set(known):

@@ -240,7 +240,7 @@ async def test_an_org_without_the_app_is_wrong_usage(redis, ghapp):
     done = ghapp("acme", "linux", "pink")
     assert (done.returncode, done.stderr) == (
         2,
-        "ghapp: acme: the App is not installed there; it is installed on: globex\n",
+        "ghapp: acme: the App is not installed there; known are globex\n",
     )
 
 

@@ -95,5 +95,5 @@ async def test_a_resume_is_a_line_for_each_pool_and_an_error_is_one_line(fleet_o
     known = await fleet_of(NASTY)
     text = await printed(known, "resume", "acme")
     assert not_seen(text) == {}
-    assert sum(line.startswith("resumed: acme/") for line in text.splitlines()) == len(NASTY)
+    assert sum(line.startswith("resumed: acme, pool ") for line in text.splitlines()) == len(NASTY)
     assert not_seen(one_line(await known.ask("pause", "acme", "--pool", "nope", "--why", "x"), 2)) == {}

@@ -33,13 +33,13 @@ async def test_resume_clears_pauses_restarts_stopped_fuses_and_reports_both(redi
 
     pool = ghapp(redis_url, "resume", "acme", "--pool", "linux")
     assert pool.stdout.splitlines() == [
-        f"resumed: Acme/linux, paused {linux}",
+        f"resumed: Acme, pool linux, paused {linux}",
         f"still in effect: pause, Acme, {text}; `ghapp resume Acme`",
     ]
     org = ghapp(redis_url, "resume", "acme")
     assert org.stdout.splitlines() == [
         f"resumed: Acme, paused {text}",
-        "fuse restarted, now proving: Acme/gpu",
+        "fuse restarted, now proving: Acme, pool gpu",
     ]
     assert org.stderr == "", "the result is printed only on stdout"
     fuse = (await Fuses(redis).all(7))["gpu"]
@@ -65,7 +65,7 @@ async def test_an_unknown_org_is_reported_in_one_line(redis, redis_url):
     for arguments in (("pause", "globex", "--why", "x"), ("resume", "globex")):
         done = ghapp(redis_url, *arguments)
         assert done.returncode == 2
-        assert done.stderr == "ghapp: globex: the App is not installed there; it is installed on: acme\n"
+        assert done.stderr == "ghapp: globex: the App is not installed there; known are acme\n"
 
 
 async def test_a_second_pause_keeps_the_first_and_reports_it(redis, redis_url):
@@ -124,10 +124,10 @@ async def test_the_fuse_of_the_installation_is_resumed_with_the_installation(red
     for pool in ("*", "gpu"):
         await Fuses(redis).save(7, pool, None, STOPPED)
     assert ghapp(redis_url, "resume", "acme", "--pool", "gpu").stdout.splitlines() == [
-        "fuse restarted, now proving: Acme/gpu",
+        "fuse restarted, now proving: Acme, pool gpu",
         "still in effect: fuse stopped, Acme, tripped 1970-01-01T00:00:01Z, then BatchNeverOnline; `ghapp resume Acme`",
     ]
-    assert ghapp(redis_url, "resume", "acme").stdout == "fuse restarted, now proving: Acme, the whole installation\n"
+    assert ghapp(redis_url, "resume", "acme").stdout == "fuse restarted, now proving: Acme, all pools\n"
 
 
 async def test_a_pause_may_have_an_end(redis, redis_url):

@@ -50,11 +50,11 @@ async def site(redis, redis_url, tmp_path):
 async def test_pause_and_resume_record_the_token_and_report_what_is_in_effect(site, redis):
     paused = await site.ask("pause", "acme", "--pool", "linux", "--why", "new image")
     pause, end = (await Fuses(redis).pauses(ACME))["linux"], "`ghapp resume acme --pool linux` ends it\n"
-    assert (paused.returncode, paused.stdout) == (0, f"paused: acme/linux, {pause_in_words(pause)}\n{end}")
+    assert (paused.returncode, paused.stdout) == (0, f"paused: acme, pool linux, {pause_in_words(pause)}\n{end}")
     assert (pause.who.startswith("token ci ("), pause.why) == (True, "new image")
     changed = await site.ask("pause", "acme", "--pool", "linux", "--for", "4h")
     pause = (await Fuses(redis).pauses(ACME))["linux"]
-    assert changed.stdout == f"pause changed: acme/linux, {pause_in_words(pause)}\n{end}"
+    assert changed.stdout == f"pause changed: acme, pool linux, {pause_in_words(pause)}\n{end}"
     await Fuses(redis).pause(ACME, "*", Pause("mona", "a move", pause.at))
     again = (await site.ask("pause", "acme", "--why", "another")).stdout.splitlines()
     assert again[0].startswith("acme: already paused by mona since ")
@@ -64,11 +64,9 @@ async def test_pause_and_resume_record_the_token_and_report_what_is_in_effect(si
     assert "no pause is running there" in new
     await Fuses(redis).save(ACME, "*", None, STOPPED)
     pool = (await site.ask("resume", "acme", "--pool", "linux")).stdout.splitlines()
-    assert pool[0] == f"resumed: acme/linux, paused {pause_in_words(pause)}"
+    assert pool[0] == f"resumed: acme, pool linux, paused {pause_in_words(pause)}"
     assert pool[1].startswith("still in effect: fuse stopped, acme, ")
-    assert (await site.ask("resume", "acme")).stdout.splitlines()[
-        0
-    ] == "fuse restarted, now proving: acme, the whole installation"
+    assert (await site.ask("resume", "acme")).stdout.splitlines()[0] == "fuse restarted, now proving: acme, all pools"
 
 
 @pytest.mark.parametrize(

@@ -378,7 +378,7 @@ def test_a_stopped_fuse_and_a_pause_are_reported_with_the_resume_command():
     found = of_remediation("acme", {"gpu": stopped, "mac": Fuse()}, {"*": Pause("mona", "a move", NOW)})
     assert [(each.name, each.status) for each in found] == [
         ("fuse gpu", "wrong"),
-        ("pause of the whole organization", "warning"),
+        ("pause of all pools", "warning"),
     ]
     assert "`ghapp resume acme --pool gpu`" in found[0].fix
     assert found[1].fix == "`ghapp resume acme`"
@@ -388,7 +388,7 @@ def test_a_stopped_fuse_and_a_pause_are_reported_with_the_resume_command():
 def test_the_fuse_of_the_installation_is_reported_with_the_reason_why_it_tripped():
     reasons = {"reason": FuseReason.BATCH_NEVER_ONLINE, "tripped_for": FuseReason.MASS_LOSS}
     (found,) = of_remediation("acme", {"*": Fuse(Position.STOPPED, since=NOW, **reasons)}, {})
-    assert (found.name, found.status) == ("fuse of the whole installation", "wrong")
+    assert (found.name, found.status) == ("fuse of all pools", "wrong")
     assert found.fix.endswith("`ghapp resume acme`")
     assert "MassLoss" in found.text
     assert "BatchNeverOnline" in found.text

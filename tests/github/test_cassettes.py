@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import pathlib
 import time
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import jwt
@@ -34,6 +35,7 @@ from ghapp.github.repositories import (
     FoundAccount,
     latest_repositories,
     read_account,
+    read_installation_repositories,
     read_own_organizations,
     read_repository,
 )
@@ -41,7 +43,7 @@ from ghapp.github.runner_groups import read_group_runners, read_runner_groups
 from ghapp.github.runner_versions import read_end_dates
 from ghapp.github.transport import GitHubTransport
 from ghapp.github.wire import JobEnd
-from ghapp.installations.installation import Installation
+from ghapp.installations.installation import Installation, enterprise_scope, repository_scope
 from ghapp.installations.scope import ListedRepository, Scope
 from ghapp.report.check_run import RESUME, SWEEP, Conclusion, Report
 from ghapp.store.token_cache import SharedToken
@@ -294,6 +296,26 @@ async def test_removals(acme):
     assert outcomes == [Removal.REMOVED, Removal.ALREADY_GONE, Removal.BUSY]
 
 
+@pytest.fixture
+async def elsewhere(github, token_cache):
+    """The clients of a repository's scope, by its installation's token, and of an enterprise's, by its own."""
+    github._enterprise_tokens = TokenStore(SharedToken("another-token", 0.0))
+    repository = repository_scope(replace(ACME, org="octo-org"), 1, "octo-repo", "octo-org/octo-repo")
+    return [await github.installation_client(each) for each in (repository, enterprise_scope("octo-corp"))]
+
+
+@pytest.mark.vcr("remove_runner_elsewhere.yaml")
+async def test_removals_at_a_repository_and_at_an_enterprise(elsewhere, sent):
+    assert [await each.remove_runner(23) for each in elsewhere] == [Removal.REMOVED] * 2
+    assert [each.headers["authorization"] for each in sent] == ["token a-token", "token another-token"]
+
+
+@pytest.mark.vcr("installation_repositories.yaml")
+async def test_the_repositories_that_an_installation_sees(acme):
+    (found,) = await read_installation_repositories(acme)
+    assert (found.id, found.name, found.private, found.archived) == (1296269, "octocat/Hello-World", False, False)
+
+
 @pytest.mark.vcr("permission_missing.yaml")
 async def test_a_permission_that_is_missing_is_named(acme):
     with pytest.raises(errors.PermissionMissingError) as caught:
@@ -537,7 +559,11 @@ async def test_the_latest_repositories_of_an_organization_and_how_many_it_has(pe
     found = await latest_repositories(person, FoundAccount("octo-org", AccountKind.ORGANIZATION))
     pushed_at = datetime(2011, 1, 26, 19, 6, 43, tzinfo=UTC).timestamp()
     assert found == (
-        [ListedRepository("octocat/Hello-World", False, pushed_at, archived=False, is_of_organization=False)],
+        [
+            ListedRepository(
+                "octocat/Hello-World", False, pushed_at, archived=False, is_of_organization=False, id=1296269
+            )
+        ],
         1201,
     )
 

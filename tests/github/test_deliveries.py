@@ -11,6 +11,7 @@ from ghapp.github.deliveries import (
     CheckSuite,
     DeliveredInstallation,
     Delivery,
+    InstalledAccount,
     Repository,
     RequestedAction,
     decode,
@@ -85,13 +86,19 @@ HELD = {"id": 7, "account": ACCOUNT, "created_at": 1_557_933_591, "permissions":
         (
             "installation",
             {"action": "created", "installation": {**HELD, "suspended_at": None}, "repositories": []},
-            Delivery("created", DeliveredInstallation(7, Account("acme", 2), None, {"checks": "write"})),
+            Delivery(
+                "created",
+                DeliveredInstallation(7, InstalledAccount("acme", 2, "Organization"), None, {"checks": "write"}),
+            ),
         ),
         (
             "installation",
             {"action": "suspend", "installation": {**HELD, "suspended_at": "2026-11-20T12:00:03Z"}},
             Delivery(
-                "suspend", DeliveredInstallation(7, Account("acme", 2), "2026-11-20T12:00:03Z", {"checks": "write"})
+                "suspend",
+                DeliveredInstallation(
+                    7, InstalledAccount("acme", 2, "Organization"), "2026-11-20T12:00:03Z", {"checks": "write"}
+                ),
             ),
         ),
     ],

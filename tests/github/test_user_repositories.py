@@ -34,7 +34,7 @@ def read(github, authorization):
     async def run(login="mona"):
         token = exchange(github, authorized(github, login)["code"])["access_token"]
         found = await authorization.repositories(token, github.installation_id())
-        return [each.removeprefix("acme/") for each in found]
+        return [each.name.removeprefix("acme/") for each in found]
 
     return run
 
@@ -43,6 +43,17 @@ async def test_all_pages_are_read_in_order(read):
     assert await read() == ["api", *NAMES]
     assert await read("olga") == ["api"]
     assert await read("sam") == []
+
+
+async def test_repositories_that_a_person_administers_are_known(github, authorization):
+    async def administered(login):
+        token = exchange(github, authorized(github, login)["code"])["access_token"]
+        return [
+            each.name for each in await authorization.repositories(token, github.installation_id()) if each.is_admin
+        ]
+
+    assert (await administered("mona"))[:2] == ["acme/api", "acme/r000"]
+    assert await administered("lisa") == []
 
 
 async def test_no_more_than_a_bound_is_read(read, monkeypatch):

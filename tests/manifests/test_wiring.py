@@ -20,6 +20,7 @@ SECRETS = {
     ("ghapp-app", "app-id"): "12345",
     ("ghapp-app", "client-id"): "Iv1.a",
     ("ghapp-app", "client-secret"): "hush\n",
+    ("ghapp-app", "enterprise-token"): "ghp_hush\n",
 }
 
 
@@ -80,6 +81,7 @@ def test_ghapp_takes_a_roles_configuration(overlay, role, tmp_path):
     assert settings.log_format == "json"
     assert (settings.credentials is not None) is (role in ("web", "worker"))
     assert (settings.credentials is not None and settings.credentials.client is not None) is (role == "web")
+    assert settings.enterprise_tokens == (("ghp_hush",) if role == "worker" else ())
 
 
 ADDRESS_FILES = sorted(MANIFESTS.rglob("ghapp.env"))

@@ -286,7 +286,7 @@ def test_a_healthy_fleet_has_a_short_text_without_fuses():
         ),
     ],
 )
-@pytest.mark.parametrize(("pool", "what"), [("linux-4vcpu", "`linux-4vcpu`"), (WHOLE, "the whole installation")])
+@pytest.mark.parametrize(("pool", "what"), [("linux-4vcpu", "`linux-4vcpu`"), (WHOLE, "all pools")])
 def test_the_text_begins_with_a_fuse_that_is_not_closed(fuse, expected, pool, what):
     assert report_on(fleet(fuses={pool: fuse}), NOW).text.startswith(f"- The fuse of {what} is {expected}\n\n")
 
@@ -319,7 +319,7 @@ def test_the_reason_of_a_trip_is_shown_beside_the_fuses_last_change(fuse, expect
 
 def test_a_paused_org_is_shown_with_the_person_and_the_reason():
     text = report_on(fleet(org_pause=PAUSE), NOW).text
-    assert text.startswith(f"- The whole organization is paused by `mona` {SINCE}: `network maintenance`\n\n")
+    assert text.startswith(f"- All pools are paused by `mona` {SINCE}: `network maintenance`\n\n")
 
 
 def test_the_summary_has_a_row_for_each_pool():
@@ -365,7 +365,7 @@ def test_the_summary_shows_the_state_of_a_fuse():
     summary = report_on(fleet(fuses={"linux-4vcpu": STOPPED}), NOW).summary
     assert summary.endswith(f"| **stopped** (tripped {TRIPPED}, then `BatchNeverOnline`) |")
     summary = report_on(fleet(fuses={WHOLE: STOPPED, "linux-4vcpu": proving()}), NOW).summary
-    assert summary.endswith("| **stopped** (whole installation) |"), "the fuse that decides"
+    assert summary.endswith("| **stopped** (all pools) |"), "the fuse that decides"
     assert "`*`" not in summary, "the whole installation is no pool"
 
 

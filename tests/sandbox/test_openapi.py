@@ -16,7 +16,7 @@ import pytest
 
 from ghapp.sandbox import OrgConfig, PoolConfig, SandboxConfig, SandboxServer
 from ghapp.sandbox.application import OPERATIONS
-from ghapp.sandbox.world import FIRST_ELSEWHERE_ID
+from ghapp.sandbox.config import FIRST_ELSEWHERE_ID
 from tests.sandbox.clients import app_client, installation_client, logged, person_client
 from tests.sandbox.conftest import SMALL
 from tests.sandbox.openapi import description, mistakes, statuses
@@ -81,7 +81,7 @@ class Stage:
 
 @pytest.fixture(scope="module")
 def stage() -> Iterator[Stage]:
-    at_repository = {"api": (PoolConfig(name="own", size=1, ephemeral=False),)}
+    at_repository = {"api": (PoolConfig(name="own", size=2, ephemeral=False),)}
     config = SandboxConfig(
         orgs=(OrgConfig(pools=SMALL, repository_pools=at_repository, hosted_runners=("big",)),),
         quiet=True,
@@ -211,6 +211,7 @@ CASES = [
     case("GET", f"{REPO}/actions/runners", 200),
     case("GET", f"{REPO}/actions/runners/{{runner_id}}", 404),
     case("DELETE", f"{REPO}/actions/runners/{{runner_id}}", 404),
+    case("DELETE", f"{REPO}/actions/runners/{{runner_id}}", 204, **absent(runner_id=AT_A_REPOSITORY + 1)),
     case("GET", REPO, 200),
     case("GET", REPO, 404, **absent(repo="nothing")),
     case("GET", f"{REPO}/actions/runs", 200),
@@ -245,6 +246,9 @@ CASES = [
     case("GET", f"{ENTERPRISE_RUNNERS}/deprecations/{{version}}", 200, own="ghp_mona", **absent(version="2.336.0")),
     case("GET", f"{ENTERPRISE_RUNNERS}/{{runner_id}}", 200, own="ghp_mona", **absent(runner_id=AT_THE_ENTERPRISE)),
     case("GET", f"{ENTERPRISE_RUNNERS}/{{runner_id}}", 404, own="ghp_mona", **absent(runner_id=1)),
+    case(
+        "DELETE", f"{ENTERPRISE_RUNNERS}/{{runner_id}}", 204, own="ghp_mona", **absent(runner_id=AT_THE_ENTERPRISE + 1)
+    ),
     case("GET", "/orgs/{org}/actions/hosted-runners", 200, own="ghp_mona"),
     case("GET", RUNNERS, 403, own="ghp_lisa"),
     case("GET", RUNNERS, 401, own="ghp_unknown"),

@@ -245,7 +245,7 @@ def test_a_file_that_is_no_text_is_refused(tmp_path, text):
         ("[orgs.acme.sweeps]\n", "[orgs.acme.sweeps]: unknown table; did you mean sweep?"),
         ("[report]\nrepository = 'acme / b'", "[report] repository: 'acme / b' is not valid; it takes owner/name"),
         ("[orgs.'']", "[orgs.]: '' is not valid; it takes a string"),
-        ("[orgs.'acme/fleet']", "[orgs.acme/fleet]: 'acme/fleet' is not valid; it takes a login, as in"),
+        ("[orgs.'acme/a/b']", "[orgs.\"acme/a/b\"]: 'acme/a/b' is not valid; it takes a login, as in"),
         ("[orgs.acme.sweep]\n[orgs.Acme.fuse]", "[orgs.Acme]: defined twice, because GitHub ignores case"),
         (f"a = {'[' * 5000}", "GHAPP_CONFIG: "),
     ],

@@ -4,7 +4,7 @@ import pytest
 
 from tests.simulation.engine import simulate
 
-SIMULATED = range(12)
+SIMULATED = range(4)
 
 MISJUDGED = {
     1156: "grants of a fuse that healed were held against the next one's first batch",

@@ -110,13 +110,13 @@ async def test_of_the_news_of_a_pool_the_latest_wait_and_what_is_dropped_is_coun
     monkeypatch.setattr(module, "MOST_NEWS", 3)
     events = Events(redis)
     for each in range(5):
-        await events.append(ORG, {**event(f"e{each}"), "source": "/orgs/acme"}, "linux")
+        await events.append(ORG, {**event(f"e{each}"), "source": "/orgs/acme/api"}, "linux")
         await events.append(ORG, event(f"r{each}"), "linux", until_accepted=True)
         await events.append(ORG, event(f"o{each}"), "other" if each < 3 else None)
     waiting = {*await events.unsent()}
     assert waiting == {"e2", "e3", "e4", *(f"r{each}" for each in range(5)), "o0", "o1", "o2"}
     counted = await MetricCounters(redis).all()
-    assert counted == {'ghapp_events_dropped_total{org="acme",pool="linux"}': 2}
+    assert counted == {'ghapp_events_dropped_total{org="acme/api",pool="linux"}': 2}
     assert len(await events.since(ORG, START)) == 15, "the stream has them all"
 
 

@@ -48,6 +48,7 @@ from ghapp.runners.store import Runners
 from ghapp.store import audit, keys, presses, quarantine, sessions
 from ghapp.store.audit import AuditEntry, AuditLog
 from ghapp.store.budget import BucketSize, Budget, SharedRateLimits
+from ghapp.store.enterprise_tokens import EnterpriseTokens
 from ghapp.store.heartbeats import Heartbeats
 from ghapp.store.key_kinds import KINDS, KeyKind
 from ghapp.store.locks import Locks
@@ -118,6 +119,9 @@ async def write_the_rest(redis):
     uninstalled, inbox_store = UninstalledData(redis), Inbox(redis)
     await redis.delete(keys.INBOX_ASKED)
     await redis.set(keys.survey(99), b"")
+    enterprise_tokens = EnterpriseTokens(redis, ["ghp_one"])
+    await enterprise_tokens.token(ORG)
+    await enterprise_tokens.forget(ORG)
     await uninstalled.removed([99], time.time())
     await uninstalled.expire(time.time())
     await inbox_store.save_request(LastRequest(NOW, "0-1"))

@@ -174,15 +174,17 @@ def story(redis_url: str, redis: object, tmp_path: Path, monkeypatch: pytest.Mon
         others: Sequence[PoolConfig] = (),
         quiet: bool = True,
         pace: Pace = NORMAL_PACE,
+        repository_pools: dict[str, tuple[PoolConfig, ...]] | None = None,
+        variables: dict[str, str] | None = None,
+        **changes: Any,
     ) -> AsyncIterator[Story]:
         pools = (PoolConfig(name=POOL, size=runners, ephemeral=ephemeral), *others)
-        with SandboxServer(
-            SandboxConfig(orgs=(OrgConfig(pools=pools),), pace=pace, quiet=quiet, ticking=False)
-        ) as sandbox:
+        org = OrgConfig(pools=pools, repository_pools=repository_pools or {})
+        with SandboxServer(SandboxConfig(orgs=(org,), pace=pace, quiet=quiet, ticking=False, **changes)) as sandbox:
             policy = tmp_path / "ghapp.toml"
             policy.write_text(
                 f"""
-                {acting(config)}
+                {acting(config).replace("CONTROLLER_URL", sandbox.controller_url)}
                 [[pools]]
                 org = "acme"
                 name = "{POOL}"
@@ -193,7 +195,7 @@ def story(redis_url: str, redis: object, tmp_path: Path, monkeypatch: pytest.Mon
                 {pool}
                 """
             )
-            environ = environment(sandbox, redis_url, policy)
+            environ = environment(sandbox, redis_url, policy) | (variables or {})
             settings = Settings.read(environ)
             clock = Clock()
             with Receiver() as hook:

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from ghapp.github.deliveries import Account, DeliveredInstallation, Delivery
+from ghapp.github.deliveries import DeliveredInstallation, Delivery, InstalledAccount
 from ghapp.installations.store import InstallationStates
 from jobs.installations.discover import installation_changed
 from jobs.runners import record_list
@@ -73,7 +73,7 @@ async def test_a_delivery_that_contradicts_the_answer_has_github_asked_again(sto
         assert await InstallationStates(app.context.redis).last(app.installation) is not None
         known = await app.context.installations.one(app.installation)
         reported = DeliveredInstallation(
-            app.installation, Account("acme", known.account_id), permissions=known.permissions
+            app.installation, InstalledAccount("acme", known.account_id), permissions=known.permissions
         )
         await installation_changed(app.context, Delivery(action=how, installation=reported))
         assert await InstallationStates(app.context.redis).last(app.installation) is None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ghapp.github.deliveries import Account, DeliveredInstallation, Delivery
+from ghapp.github.deliveries import DeliveredInstallation, Delivery, InstalledAccount
 from ghapp.github.installation_client import RENEWAL_SECONDS
 from jobs.installations.discover import discover_installations, installation_changed
 from jobs.runners.sweep import sweep_installation
@@ -62,7 +62,9 @@ async def test_the_sweep_after_the_news_of_it_is_complete_however_young_the_toke
             await discover_installations(app.context)
         else:
             known = await app.context.installations.one(app.installation)
-            reported = DeliveredInstallation(app.installation, Account("acme", known.account_id), permissions=HELD)
+            reported = DeliveredInstallation(
+                app.installation, InstalledAccount("acme", known.account_id), permissions=HELD
+            )
             await installation_changed(app.context, Delivery(action="new_permissions_accepted", installation=reported))
         assert await app.context.schedule.next(app.installation) == app.clock()
         assert await flaw(app) == ""

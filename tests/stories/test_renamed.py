@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from ghapp.doctor.runner import examine
-from ghapp.github.deliveries import Account, DeliveredInstallation, Delivery
+from ghapp.github.deliveries import DeliveredInstallation, Delivery, InstalledAccount
 from ghapp.settings import Settings
 from jobs.context import open_context
 from jobs.installations.discover import discover_installations, installation_changed
@@ -106,7 +106,7 @@ async def test_back_under_its_first_name_it_is_what_it_was(story):
 
 def installed_by_a_stranger(login):
     reported = DeliveredInstallation(
-        STRANGER, Account(login, 4_711), None, {"organization_self_hosted_runners": "write"}
+        STRANGER, InstalledAccount(login, 4_711), None, {"organization_self_hosted_runners": "write"}
     )
     return Delivery("created", reported)
 

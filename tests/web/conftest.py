@@ -13,6 +13,7 @@ from starlette.routing import compile_path
 
 from ghapp.errors import StoreUnavailableError
 from ghapp.installations.installation import Installation
+from ghapp.installations.scope_paths import ScopePaths
 from ghapp.installations.store import Installations
 from ghapp.queue.jobs import JobName
 from ghapp.runners.evidence import Registration, Survey
@@ -154,7 +155,10 @@ def described(method, path):
 
 async def validated_against_the_description(response):
     """Asserts that an answer of a described operation has a described status and a JSON body of the described schema."""
-    operation = described(response.request.method, response.request.url.path)
+    raw_path = response.request.url.raw_path.decode().partition("?")[0]
+    readdressed = ScopePaths(description()["paths"]).readdressed(raw_path)
+    path = raw_path if readdressed is None else readdressed.raw_path
+    operation = described(response.request.method, path)
     if operation is None or "text/event-stream" in response.headers.get("content-type", ""):
         return
     await response.aread()

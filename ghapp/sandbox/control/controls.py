@@ -14,7 +14,7 @@ from ghapp.sandbox.apps import SandboxInstallation
 from ghapp.sandbox.controller import Controller
 from ghapp.sandbox.faults.faults import Fault, Temporary
 from ghapp.sandbox.fleet.runners import Runner
-from ghapp.sandbox.organization import Organization
+from ghapp.sandbox.organization import Organization, RunnerPlace
 from ghapp.sandbox.world import World
 
 Params = ParamSpec("Params")
@@ -82,6 +82,12 @@ class Controls:
             raise NoSuchThingError(f"no organization {login!r}")
         return org
 
+    def _place(self, name: str) -> RunnerPlace:
+        place = self.world.place_called(name)
+        if place is None:
+            raise NoSuchThingError(f"no organization, repository or enterprise {name!r} with runners")
+        return place
+
     def _installations(self, org: Organization) -> list[SandboxInstallation]:
         return [i for i in self.world.registry.installations.values() if i.org == org.login]
 
@@ -100,7 +106,7 @@ class Controls:
         self._draws += 1
         return Random(f"{self.world.config.seed}/{self._draws}")
 
-    def _registered(self, org: Organization, ids: Sequence[int], count: int, pool: str | None) -> list[Runner]:
+    def _registered(self, org: RunnerPlace, ids: Sequence[int], count: int, pool: str | None) -> list[Runner]:
         roster = org.fleet.roster
         return [known(roster.registered, i) for i in ids] if ids else roster.choose(count, pool)
 

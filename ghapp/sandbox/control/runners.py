@@ -1,7 +1,7 @@
 """Incidents of runners.
 
 Runners are chosen by `ids` or by a `count`, at random and idle ones first, from a `pool` or from all; the controls
-return the list of ids.
+return the list of ids. Where they take an organization, they take `owner/repository` and `enterprises/slug`, too.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class RunnerControls(Controls):
 
         After `seconds` they return with their old ids, unless their runners have ended by then; None: never.
         """
-        place = self._org(org)
+        place = self._place(org)
         runners = self._registered(place, ids, count, pool)
         self.world.lose(place, runners)
         self._undo_after(seconds, lambda at: self.world.restore(place, runners, at))
@@ -48,7 +48,7 @@ class RunnerControls(Controls):
     @exposed
     def restore(self, org: str, *, ids: Sequence[int] = ()) -> list[int]:
         """Restores lost registrations, all of them or these."""
-        place = self._org(org)
+        place = self._place(org)
         zombies = place.fleet.roster.zombies
         runners = [known(zombies, runner_id) for runner_id in ids] if ids else list(zombies.values())
         self.world.restore(place, runners, self.world.now())
@@ -57,7 +57,7 @@ class RunnerControls(Controls):
     @exposed
     def register(self, org: str, *, pool: str, count: int = 1) -> list[int]:
         """Registers new runners, offline at first and online after the settling time."""
-        fleet = self._org(org).fleet
+        fleet = self._place(org).fleet
         if pool not in fleet.pools:
             raise NoSuchThingError(f"no pool {pool!r}; there are {', '.join(fleet.pools)}")
         runners = [fleet.register(pool) for _ in range(count)]
@@ -73,7 +73,7 @@ class RunnerControls(Controls):
 
         An empty version is listed as none, as by GitHub Enterprise Server.
         """
-        place = self._org(org)
+        place = self._place(org)
         if pool is not None and not ids and not count:
             if pool not in place.fleet.pools:
                 raise NoSuchThingError(f"no pool {pool!r}; there are {', '.join(place.fleet.pools)}")
@@ -103,7 +103,7 @@ class RunnerControls(Controls):
         alive: bool = True,
     ) -> list[int]:
         """Drops connections; `alive`: the processes keep running."""
-        place = self._org(org)
+        place = self._place(org)
         runners = self._registered(place, ids, count, pool)
         place.fleet.take_offline(runners, alive=alive)
         return [runner.id for runner in runners]
@@ -111,7 +111,7 @@ class RunnerControls(Controls):
     @exposed
     def bring_online(self, org: str, *, ids: Sequence[int] = ()) -> list[int]:
         """Restores the connections of these runners, or of all that are offline."""
-        place = self._org(org)
+        place = self._place(org)
         registered = place.fleet.roster.registered
         offline = [runner.id for runner in registered.values() if not runner.online]
         runners = [known(registered, runner_id) for runner_id in ids or offline]
@@ -123,7 +123,7 @@ class RunnerControls(Controls):
         self, org: str, *, ids: Sequence[int] = (), count: int = 0, pool: str | None = None, busy: bool = True
     ) -> list[int]:
         """Makes runners busy without a job, or idle again."""
-        place = self._org(org)
+        place = self._place(org)
         runners = self._registered(place, ids, count, pool)
         place.fleet.hold(runners, self.world.now(), busy=busy)
         return [runner.id for runner in runners]

@@ -13,7 +13,7 @@ from ghapp.sandbox.config import READ_ONLY_LABELS
 from ghapp.sandbox.documents.accounts import Document, rfc3339_or_none
 from ghapp.sandbox.documents.work import runner_document
 from ghapp.sandbox.fleet.runners import DEFAULT_GROUP_ID, DEFAULT_GROUP_NAME
-from ghapp.sandbox.organization import ElsewhereRegistered
+from ghapp.sandbox.organization import ElsewhereRegistered, RunnerPlace
 from ghapp.sandbox.rest.answers import JSON, RestError, Window, json_response, no_content, not_found, unprocessable
 from ghapp.sandbox.rest.call import Caller, RestCall
 from ghapp.sandbox.rest.operation import RestOperation
@@ -82,12 +82,16 @@ def _stated(call: RestCall, moment: float | None) -> float | None:
 
 def delete_runner(call: RestCall) -> Response:
     """Takes a registration away: 204; 404 when there is none; 422 while it is busy."""
+    return _delete(call, call.org)
+
+
+def _delete(call: RestCall, place: RunnerPlace | None) -> Response:
     runner_id = call.number("runner_id")
-    deletion = call.world.delete_runner(call.org, runner_id)
-    if deletion == "absent":
+    deletion = "absent" if place is None else call.world.delete_runner(place, runner_id)
+    if place is None or deletion == "absent":
         raise not_found()
     if deletion == "busy":
-        runner = call.org.fleet.roster.registered[runner_id]
+        runner = place.fleet.roster.registered[runner_id]
         raise unprocessable(f"Runner {runner.name} is currently running a job and cannot be deleted.")
     return no_content()
 
@@ -195,10 +199,9 @@ def get_repository_runner(call: RestCall) -> Response:
     return _get(call, call.org.at_repositories.get(call.repository.name))
 
 
-def no_repository_runner(call: RestCall) -> Response:
-    """404: nothing here removes a runner of a repository."""
-    del call
-    raise not_found()
+def delete_repository_runner(call: RestCall) -> Response:
+    """Takes a registration at a repository away, as `delete_runner`."""
+    return _delete(call, call.org.at_repositories.get(call.repository.name))
 
 
 def list_enterprise_runners(call: RestCall) -> Response:
@@ -209,6 +212,11 @@ def list_enterprise_runners(call: RestCall) -> Response:
 def get_enterprise_runner(call: RestCall) -> Response:
     """One of them."""
     return _get(call, _enterprise(call))
+
+
+def delete_enterprise_runner(call: RestCall) -> Response:
+    """Takes a registration at an enterprise away, as `delete_runner`."""
+    return _delete(call, _enterprise(call))
 
 
 def get_version_end_for_enterprise(call: RestCall) -> Response:
@@ -234,7 +242,7 @@ def _list(call: RestCall, registered: ElsewhereRegistered | None, path: str) -> 
         return json_response({"total_count": 0, "runners": []})
     query = dict(call.request.query_params)
     window = Window.asked(query)
-    page = registered.pages.page(query.get("name", ""), window.page, window.size)
+    page = call.world.runners_of(registered).page(query.get("name", ""), window.page, window.size)
     etag = f'W/"{hashlib.sha256((page.digest + call.credential).encode()).hexdigest()}"'
     headers = {"ETag": etag, **window.link(f"{call.base}{path}", query, page.total)}
     if call.request.headers.get("if-none-match") == etag:
@@ -243,10 +251,10 @@ def _list(call: RestCall, registered: ElsewhereRegistered | None, path: str) -> 
 
 
 def _get(call: RestCall, registered: ElsewhereRegistered | None) -> Response:
-    runner = None if registered is None else registered.roster.registered.get(call.number("runner_id"))
-    if runner is None:
+    shown = None if registered is None else call.world.runners_of(registered).find(call.number("runner_id"))
+    if shown is None:
         raise not_found()
-    return json_response(runner_document(runner))
+    return json_response(shown)
 
 
 _RUNNERS = "/orgs/{org}/actions/runners"
@@ -267,10 +275,13 @@ OPERATIONS = [
     RestOperation("GET", _REPOSITORY_RUNNERS, list_repository_runners, needs=ADMINISTRATION_READ),
     RestOperation("GET", f"{_REPOSITORY_RUNNERS}/deprecations/{{version}}", get_version_end, needs=ADMINISTRATION_READ),
     RestOperation("GET", f"{_REPOSITORY_RUNNERS}/{{runner_id}}", get_repository_runner, needs=ADMINISTRATION_READ),
-    RestOperation("DELETE", f"{_REPOSITORY_RUNNERS}/{{runner_id}}", no_repository_runner, needs=ADMINISTRATION_WRITE),
+    RestOperation(
+        "DELETE", f"{_REPOSITORY_RUNNERS}/{{runner_id}}", delete_repository_runner, needs=ADMINISTRATION_WRITE
+    ),
     RestOperation("GET", _ENTERPRISE_RUNNERS, list_enterprise_runners, Caller.USER),
     RestOperation(
         "GET", f"{_ENTERPRISE_RUNNERS}/deprecations/{{version}}", get_version_end_for_enterprise, Caller.USER
     ),
     RestOperation("GET", f"{_ENTERPRISE_RUNNERS}/{{runner_id}}", get_enterprise_runner, Caller.USER),
+    RestOperation("DELETE", f"{_ENTERPRISE_RUNNERS}/{{runner_id}}", delete_enterprise_runner, Caller.USER),
 ]

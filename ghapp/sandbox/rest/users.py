@@ -64,7 +64,11 @@ def list_user_repositories(call: RestCall) -> Response:
     ]
     query = dict(call.request.query_params)
     window = Window.asked(query)
-    shown = [home.repository_document(each) for each in window.cut(found)]
+    administered = call.user.person.administered
+    shown = [
+        home.repository_document(each) | {"permissions": _permissions(is_admin=owns or each.name in administered)}
+        for each in window.cut(found)
+    ]
     headers = window.link(f"{call.base}/user/installations/{number}/repositories", query, len(found))
     document = {
         "total_count": len(found),
@@ -72,6 +76,10 @@ def list_user_repositories(call: RestCall) -> Response:
         "repositories": shown,
     }
     return json_response(document, headers=headers)
+
+
+def _permissions(*, is_admin: bool) -> dict[str, bool]:
+    return dict.fromkeys(("admin", "maintain", "push"), is_admin) | {"triage": True, "pull": True}
 
 
 class AccessToken(msgspec.Struct):

@@ -45,8 +45,8 @@ class DoctorDocument(msgspec.Struct, frozen=True):
 GET_DOCTOR = Operation(
     "GET",
     "/v1/doctor",
-    "The checks of `ghapp doctor`, as the web role of this server makes them. They may concern any organization, so "
-    "the token needs the scope `admin` for each where the App is installed.",
+    "The checks of `ghapp doctor`, as the web role of this server makes them. They may concern any organization, "
+    "repository or enterprise here, so the token needs the scope `admin` for each.",
     {200: Answer("The findings.", DoctorDocument), **problems(401, 403, 503)},
 )
 OPERATIONS = (GET_DOCTOR,)

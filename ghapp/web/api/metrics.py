@@ -35,8 +35,8 @@ HELP = {
     "ghapp_runners_healed": "Runners lost within the last 24 hours whose successor is online.",
     "ghapp_replacements_unanswered": "Lost runners whose replacement was accepted longer ago than [fuse] "
     "prove_seconds, and whose successor is not online.",
-    "ghapp_fuse": "Position of each fuse that was ever not closed, by pool; pool * is the whole installation.",
-    "ghapp_paused": "Paused pools; pool * is the whole installation.",
+    "ghapp_fuse": "Position of each fuse that was ever not closed, by pool; pool * is all pools.",
+    "ghapp_paused": "Paused pools; pool * is all pools.",
     "ghapp_last_sweep_timestamp_seconds": "When the last complete sweep began.",
     "ghapp_last_sweep_runners": "Runners that the last complete sweep listed.",
     "ghapp_sweeps_failing_since_timestamp_seconds": "Since when sweeps have failed, and the reason.",

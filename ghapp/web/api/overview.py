@@ -12,6 +12,7 @@ from starlette.responses import Response
 
 from ghapp.deaths.cluster_summary import ClusterSummary
 from ghapp.gate.shard_status import has_shards
+from ghapp.installations.scope import ScopeKind
 from ghapp.leaks.documents import LeakedPod, leak_documents
 from ghapp.report.documents import Timestamp, timestamp
 from ghapp.report.links import PageLinks
@@ -35,7 +36,7 @@ from ghapp.workflow_jobs.job_queue import JobQueue
 
 
 class OrgsDocument(msgspec.Struct, frozen=True):
-    """The organizations where the App is installed and that the token may read, by name."""
+    """The scopes that the token may read, by address: organizations, repositories, enterprises."""
 
     orgs: list[str]
 
@@ -59,8 +60,9 @@ class DeadDeliveries(msgspec.Struct, frozen=True):
 LIST_ORGS = Operation(
     "GET",
     "/v1/orgs",
-    "The organizations where the App is installed and that the token may read.",
-    {200: Answer("Their names.", OrgsDocument), **problems(401, 503)},
+    "The scopes that the token may read: organizations where the App is installed, and repositories and enterprises "
+    "whose runners are watched.",
+    {200: Answer("Their addresses.", OrgsDocument), **problems(401, 503)},
 )
 GET_OVERVIEW = Operation(
     "GET",
@@ -157,8 +159,12 @@ class OverviewEndpoints:
         }
 
     async def _dead(self, request: Request) -> Response:
-        """The deliveries that were given up. They are of any org, so the token must be an admin's of every org."""
-        orgs = [each.org for each in await self._stores.installations.all()]
+        """The deliveries that were given up. They are of any organization, so the token must be an admin's of each.
+
+        Repositories and enterprises have no deliveries of their own.
+        """
+        known = await self._stores.installations.all()
+        orgs = [each.org for each in known if each.kind is ScopeKind.ORGANIZATION]
         await self._authenticator.require_admin_of_all(request, orgs, self._clock())
         letters = await self._stores.inbox.dead()
         found = [DeadDeliveryDocument(each.id, each.guid, each.event, each.why, timestamp(each.at)) for each in letters]

@@ -209,10 +209,10 @@ class StatusEndpoints:
         )
         now = self._clock()
         for several in _chunks(installations, STATES_AT_ONCE):
-            ids = [each.id for each in several]
-            surveys, allowances = await asyncio.gather(self._runners.surveys(ids), self._budget.left_of(ids, now))
+            ids, callers = [each.id for each in several], [each.caller for each in several]
+            surveys, allowances = await asyncio.gather(self._runners.surveys(ids), self._budget.left_of(callers, now))
             for each in several:
-                survey, allowance = surveys[each.id], allowances[each.id]
+                survey, allowance = surveys[each.id], allowances[each.caller]
                 attempt = next_attempt(each, survey, due.get(each.id), discovery_at, now)
                 yield InstallationStatus(each, allowance, survey, attempt)
 

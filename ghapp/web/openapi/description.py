@@ -58,8 +58,10 @@ def description() -> Schema:
             "version": "1",
             "description": "The state of each self-hosted runner, the evidence for it, and whether to replace the "
             "runner. Times are RFC 3339 in UTC. Create a token with `ghapp token create`; a token is bound to orgs and "
-            "scopes, and any other org is 403. `…/runners/{name}/alive` needs no token, so that runners' pods need no "
-            "secret.",
+            "scopes, and any other org is 403. Runners of a repository are under `/v1/orgs/acme~api/…`, those of an "
+            "enterprise under `/v1/orgs/enterprises~acme-corp/…`: `~` stands for the slash of `acme/api`, which "
+            "documents have as their `org`. A token of `acme` does not open `acme/api`. `…/runners/{name}/alive` needs "
+            "no token, so that runners' pods need no secret.",
         },
         "paths": _paths(),
         "components": {

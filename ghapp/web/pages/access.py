@@ -4,13 +4,17 @@ A person signs in with GitHub. `GET /user/installations` with the person's own t
 `GET /organizations/{id}/actions/runners` whose buttons work, and `GET /user/installations/{id}/repositories` whose
 jobs are shown. GitHub is asked again after ten minutes; while it does not answer, its last answers hold for an hour.
 
+The fleet of a repository is shown to who may read the repository, and its buttons work for its admins, as GitHub shows
+a repository's runners to its admins alone: both are in that list of the owner's installation. No call that an
+App may make shows who belongs to an enterprise, so that no person who signs in sees its fleet.
+
 Under `ghapp up`, a browser with its key sees everything without signing in (`page_key`).
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from hmac import compare_digest, digest
@@ -155,12 +159,29 @@ class PageAccess:
         """Returns the session's cookie that the browser sends; empty without one."""
         return cookie_of(request, SESSION_COOKIE, is_secure=self.is_secure(request))
 
-    def sees(self, visitor: Visitor, installation: Installation) -> bool:
-        """True if the visitor may read the installation's fleet."""
-        return visitor.session is None or installation.id in visitor.session.installations
+    async def seen(self, visitor: Visitor, installations: Sequence[Installation]) -> list[Installation]:
+        """Returns those of all installations whose fleets the visitor may read.
+
+        While GitHub does not say which repositories these are, none of them is shown.
+
+        Raises:
+            UnauthorizedError: GitHub no longer accepts the visitor's token.
+        """
+        session = visitor.session
+        if session is None:
+            return [*installations]
+        shown = {each.id: each for each in installations if each.id in session.installations}
+        parents = [each for each in shown.values() if any(scope.parent == each.id for scope in installations)]
+        known = {each.id: await self._access_or_none(visitor.cookie, session, each) for each in parents}
+        return [
+            each
+            for each in installations
+            if each.id in shown
+            or ((access := known.get(each.parent)) is not None and rights_in(each, access) is not None)
+        ]
 
     async def rights(self, visitor: Visitor, installation: Installation) -> OrgRights | None:
-        """Returns the visitor's rights in an organization; None if its pages are 404 to them.
+        """Returns the visitor's rights in a scope; None if its pages are 404 to them.
 
         Raises:
             GitHubError: GitHub does not answer, and its last answer is too old.
@@ -168,14 +189,28 @@ class PageAccess:
         session = visitor.session
         if session is None:
             return ALL_RIGHTS
-        if installation.id not in session.installations:
+        home = installation if not installation.parent else await self._stores.installations.one(installation.parent)
+        if home is None or home.id not in session.installations:
             return None
-        now = self._clock()
-        known = next((each for each in session.orgs if each.installation == installation.id), None)
-        if known is None or now - known.asked_at > ASK_SECONDS:
-            known = await self._ask(visitor.cookie, session, installation, known)
-        repositories = frozenset(each.lower() for each in known.repositories)
-        return OrgRights(known.manages, repositories, is_cut=len(known.repositories) >= MOST_LISTED)
+        return rights_in(installation, await self._access(visitor.cookie, session, home))
+
+    async def _access(self, cookie: str, session: Session, home: Installation) -> OrgAccess:
+        known = next((each for each in session.orgs if each.installation == home.id), None)
+        if known is None or self._clock() - known.asked_at > ASK_SECONDS:
+            known = await self._ask(cookie, session, home, known)
+        return known
+
+    async def _access_or_none(self, cookie: str, session: Session, home: Installation) -> OrgAccess | None:
+        is_known = any(each.installation == home.id for each in session.orgs)
+        has_failed = self._clock() - self._failed_at.get(f"{cookie} {home.id}", 0.0) <= RETRY_SECONDS
+        if has_failed and not is_known:
+            return None
+        try:
+            return await self._access(cookie, session, home)
+        except UnauthorizedError:
+            raise
+        except GitHubError:
+            return None
 
     async def record_sign_in(self, request: Request, who: str, action: str) -> None:
         """Records that a person signed in or out."""
@@ -227,8 +262,7 @@ class PageAccess:
             return known
         try:
             manages, repositories = await asyncio.gather(
-                authorization.manages(session.token, installation.account_id),
-                authorization.repositories(session.token, installation.id),
+                self._manages(session, installation), authorization.repositories(session.token, installation.id)
             )
         except UnauthorizedError:
             await self.sessions().end(cookie)
@@ -240,11 +274,24 @@ class PageAccess:
                 raise
             return known
         await self._stores.left_out.record(self._left_out, now)
-        access = OrgAccess(installation.id, manages, repositories, now)
+        access = OrgAccess(
+            installation.id,
+            manages,
+            tuple(each.name for each in repositories),
+            now,
+            tuple(each.id for each in repositories),
+            tuple(each.id for each in repositories if each.is_admin),
+        )
         current = await self.sessions().find(cookie, now) or session  # another request may have asked meanwhile
         others = tuple(each for each in current.orgs if each.installation != installation.id)
         await self.sessions().update(cookie, current._replace(orgs=(*others, access)), now)
         return access
+
+    async def _manages(self, session: Session, installation: Installation) -> bool:
+        """True if the person may list the runners of the account. A person's account has none, and is theirs alone."""
+        if installation.is_personal:
+            return session.user_id == installation.account_id
+        return await self.authorization().manages(session.token, installation.account_id)
 
     def _note_failure(self, key: str, now: float) -> None:
         self._failed_at = {each: at for each, at in self._failed_at.items() if now - at <= RETRY_SECONDS}
@@ -255,6 +302,22 @@ class PageAccess:
         if credentials is None:
             raise LookupError("there is no App yet")
         return credentials.private_key
+
+
+def rights_in(installation: Installation, access: OrgAccess) -> OrgRights | None:
+    """Returns a person's rights in a scope; None if it is not shown to them.
+
+    Args:
+        installation: the scope.
+        access: GitHub's answers about the App's installation there, or of a repository about that of its owner.
+    """
+    repositories = frozenset(each.lower() for each in access.repositories)
+    is_cut = len(access.repositories) >= MOST_LISTED
+    if installation.id == access.installation:
+        return OrgRights(access.manages, repositories, is_cut)
+    if installation.repository_id not in access.repository_ids:
+        return None
+    return OrgRights(installation.repository_id in access.administered, repositories, is_cut)
 
 
 def is_of_our_page(request: Request) -> bool:

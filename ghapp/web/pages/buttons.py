@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from math import ceil
 from typing import Any
-from urllib.parse import quote
 
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
@@ -24,6 +23,7 @@ from ghapp.deaths.rerun import WHY_NOT
 from ghapp.deaths.store import identity
 from ghapp.deaths.texts import RERUN
 from ghapp.installations.pool_matching import LONGEST_POOL
+from ghapp.installations.scope_paths import path_segment
 from ghapp.log import logger
 from ghapp.queue.jobs import Enqueue, JobName
 from ghapp.remediation.store import WHOLE_ORG, Pause
@@ -98,14 +98,14 @@ class Buttons:
     def routes(self) -> list[Route]:
         """Returns all routes."""
         buttons = {
-            "/orgs/{org}/sweep": (self._ask_sweep, self._sweep),
-            "/orgs/{org}/pause": (self._ask_pause, self._pause),
-            "/orgs/{org}/resume": (self._ask_resume, self._resume),
-            "/orgs/{org}/runners/{runner_id}/check": (self._ask_check, self._check),
-            "/orgs/{org}/deaths/{runner_name}/rerun": (self._ask_rerun, self._rerun),
+            "/orgs/{org:scope}/sweep": (self._ask_sweep, self._sweep),
+            "/orgs/{org:scope}/pause": (self._ask_pause, self._pause),
+            "/orgs/{org:scope}/resume": (self._ask_resume, self._resume),
+            "/orgs/{org:scope}/runners/{runner_id}/check": (self._ask_check, self._check),
+            "/orgs/{org:scope}/deaths/{runner_name}/rerun": (self._ask_rerun, self._rerun),
             "/system/replay/{letter_id}": (self._ask_replay, self._replay),
         }
-        routes = [Route("/orgs/{org}/presses/{press_id}", self._host.guarded(self._outcome), methods=["GET"])]
+        routes = [Route("/orgs/{org:scope}/presses/{press_id}", self._host.guarded(self._outcome), methods=["GET"])]
         for path, (ask, act) in buttons.items():
             routes.append(Route(path, self._host.guarded(ask), methods=["GET"]))
             routes.append(Route(path, self._host.guarded(act), methods=["POST"], max_body_size=LARGEST_FORM_BYTES))
@@ -194,7 +194,7 @@ class Buttons:
         question = Confirmation(
             title="Resume remediation?",
             text="Clears pauses and restarts stopped fuses: a first small batch is replaced, then more if it helps. "
-            "A sweep follows at once. Without a pool, the whole organization and all of its pools are resumed.",
+            "A sweep follows at once. All pools: those that are held back one by one are resumed, too.",
             button="Resume remediation",
             back=_org_path(visit),
             pools=tuple(pools),
@@ -223,7 +223,7 @@ class Buttons:
         runner_id, name = runner
         question = Confirmation(
             title=f"Look at {name} now?",
-            text="ghapp asks GitHub for this runner at once. It costs one call of the organization's hourly limit.",
+            text="ghapp asks GitHub for this runner at once. It costs one call of the hourly limit.",
             button="Look at this runner",
             back=f"{_org_path(visit)}/runners/{runner_id}",
         )
@@ -417,7 +417,7 @@ class Buttons:
 def _sweep_question(visit: OrgVisit) -> Confirmation:
     return Confirmation(
         title="Sweep now?",
-        text="ghapp lists all runners of the organization now, instead of at the next planned sweep. It costs at most "
+        text="ghapp lists all runners now, instead of at the next planned sweep. It costs at most "
         "one call per hundred runners.",
         button="Sweep now",
         back=_org_path(visit),
@@ -425,11 +425,12 @@ def _sweep_question(visit: OrgVisit) -> Confirmation:
 
 
 def _org_path(visit: OrgVisit) -> str:
-    return f"orgs/{quote(visit.org_state.installation.org, safe='')}"
+    return f"orgs/{path_segment(visit.org_state.installation.org)}"
 
 
 NOT_A_MANAGER = (
-    "Buttons are for people who may list the organization's runners at GitHub. GitHub was asked, and refused."
+    "Buttons are for people who may list the runners at GitHub: those of a repository for its admins. GitHub was "
+    "asked, and refused."
 )
 NOT_A_MANAGER_OF_ALL = "Deliveries may concern any organization, so replaying them needs the rights in all of them."
 FORGED = (

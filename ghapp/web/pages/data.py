@@ -24,6 +24,7 @@ from ghapp.incidents.texts import losses_in
 from ghapp.installations.installation import Installation
 from ghapp.installations.pacing import Allowance
 from ghapp.installations.pool_matching import OTHER_POOL, rule_named
+from ghapp.installations.scope import reading_order
 from ghapp.leaks.documents import LeakedPod
 from ghapp.leaks.pages import LeaksView, leaks_view
 from ghapp.leaks.reaper_status import DAY_SECONDS
@@ -118,8 +119,8 @@ class PageData:
         self._reruns = stores.reruns
 
     async def installations(self) -> list[Installation]:
-        """Returns all installations, by name."""
-        return sorted(await self._installations.all(), key=lambda each: each.org.lower())
+        """Returns all installations by name: an organization's repositories follow it, enterprises are the last."""
+        return sorted(await self._installations.all(), key=lambda each: reading_order(each.org))
 
     async def org(self, org: str) -> OrgState | None:
         """Returns an organization by any of its names; None if the App is not installed there."""
@@ -345,7 +346,7 @@ class PageData:
 
     async def allowance(self, org_state: OrgState) -> Allowance:
         """Returns the organization's hourly limit."""
-        return await self._budget.left(org_state.installation.id, self._clock())
+        return await self._budget.left(org_state.installation.caller, self._clock())
 
     async def roles(self) -> RolesState:
         """Returns the state of the processes and the inbox."""

@@ -13,6 +13,8 @@ from starlette.routing import Route
 from ghapp.errors import GitHubError, StoreUnavailableError
 from ghapp.incidents.pages import last_incident
 from ghapp.installations.installation import Installation
+from ghapp.installations.scope import ScopeKind, runners_settings
+from ghapp.installations.scope_paths import path_segment
 from ghapp.report.documents import timestamp
 from ghapp.runners.pages import read_query, runner_page, runners_page
 from ghapp.settings import Settings
@@ -141,7 +143,7 @@ class PageHost:
             is_signed_in=not visitor.has_key,
             form_token=self.access.form_token(visitor),
             notice=outcome or NOTICES.get(request.query_params.get("done", ""), ""),
-            outcome=f"{root}orgs/{quote(org, safe='')}/presses/{quote(waits_for, safe='')}" if waits_for else "",
+            outcome=f"{root}orgs/{path_segment(org)}/presses/{quote(waits_for, safe='')}" if waits_for else "",
             live=(f"{here}?{query}" if query else here) if live else "",
             now=timestamp(float(int(self.clock()))),
         )
@@ -201,7 +203,8 @@ class PageHost:
 
     async def manages_all(self, visitor: Visitor) -> bool:
         """True if the visitor manages every organization of this ghapp: deliveries may be of any of them."""
-        installations = await self.data.installations()
+        known = await self.data.installations()
+        installations = [each for each in known if each.kind is ScopeKind.ORGANIZATION]
         if visitor.has_key:
             return True
         if not installations or len(installations) > MOST_MANAGED:
@@ -223,28 +226,29 @@ class FleetPages:
         """Returns all routes."""
         pages = {
             "/": self._organizations,
-            "/orgs/{org}": self._overview,
-            "/orgs/{org}/runners": self._runners,
-            "/orgs/{org}/runners/{runner_id}": self._runner,
-            "/orgs/{org}/github": self._github,
-            "/orgs/{org}/history": self._history,
+            "/orgs/{org:scope}": self._overview,
+            "/orgs/{org:scope}/runners": self._runners,
+            "/orgs/{org:scope}/runners/{runner_id}": self._runner,
+            "/orgs/{org:scope}/github": self._github,
+            "/orgs/{org:scope}/history": self._history,
             "/system": self._system,
         }
         return [Route(path, self._host.guarded(page), methods=["GET"]) for path, page in pages.items()]
 
     async def _organizations(self, request: Request) -> Response:
-        """Redirects to the only organization; else lists those that the visitor sees, each with its state."""
+        """Redirects to the only scope; else lists those that the visitor sees, each with its state."""
         host = self._host
         if isinstance(visitor := await host.visitor(request), Response):
             return visitor
-        seen = [each for each in await host.data.installations() if host.access.sees(visitor, each)]
+        seen = await host.access.seen(visitor, await host.data.installations())
         if len(seen) == 1 and "all" not in request.query_params:
-            return RedirectResponse(f"orgs/{quote(seen[0].org, safe='')}", 303, layout.headers(scripts=True))
+            return RedirectResponse(f"orgs/{path_segment(seen[0].org)}", 303, layout.headers(scripts=True))
         rows = []
         for each in seen[:MOST_LISTED]:
             if (org_state := await host.data.org(each.org)) is not None:
                 page = await host.data.overview(org_state)
-                rows.append({"org": each.org, "href": f"orgs/{quote(each.org, safe='')}", "page": page})
+                row = {"org": each.org, "kind": each.kind, "is_below": any(org.id == each.parent for org in seen)}
+                rows.append({**row, "href": f"orgs/{path_segment(each.org)}", "page": page})
         shell = host.shell(request, visitor, current="Organizations", live=True)
         return host.render(request, "organizations.html", shell=shell, rows=rows, more=len(seen) - len(rows))
 
@@ -306,8 +310,6 @@ class FleetPages:
         installation = visit.org_state.installation
         incident = last_incident(await host.data.incidents(visit.org_state), evidence.id)
         shell = host.shell(request, visit.visitor, installation.org, "Runners", live=True)
-        login = quote(installation.called, safe="")
-        at_github = f"{host.settings.web_url}/organizations/{login}/settings/actions/runners/{evidence.id}"
         return host.render(
             request,
             "runner.html",
@@ -315,7 +317,7 @@ class FleetPages:
             page=page,
             rights=visit.rights,
             base=base_of(shell, installation),
-            at_github=at_github,
+            at_github=f"{host.settings.web_url}/{runners_settings(installation.called)}/{evidence.id}",
             phantoms=await host.data.phantoms(visit.org_state, evidence.name),
             incident=incident,
             web_url=host.settings.web_url,
@@ -352,7 +354,7 @@ class FleetPages:
         host = self._host
         if isinstance(visitor := await host.visitor(request), Response):
             return visitor
-        seen = [each for each in await host.data.installations() if host.access.sees(visitor, each)]
+        seen = await host.access.seen(visitor, await host.data.installations())
         if not seen and not visitor.has_key:
             return host.absent(request, visitor)
         manages_all, roles, now = await host.manages_all(visitor), await host.data.roles(), host.clock()
@@ -386,4 +388,4 @@ def _most_entries(request: Request) -> int:
 
 def base_of(shell: PageShell, installation: Installation) -> str:
     """Returns the relative address of an organization's pages."""
-    return f"{shell.root}orgs/{quote(installation.org, safe='')}"
+    return f"{shell.root}orgs/{path_segment(installation.org)}"

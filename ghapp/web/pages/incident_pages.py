@@ -23,7 +23,7 @@ class IncidentPages:
 
     def routes(self) -> list[Route]:
         """Returns both routes."""
-        pages = {"/orgs/{org}/incidents": self._list, "/orgs/{org}/incidents/{incident}": self._one}
+        pages = {"/orgs/{org:scope}/incidents": self._list, "/orgs/{org:scope}/incidents/{incident}": self._one}
         return [Route(path, self._host.guarded(page), methods=["GET"]) for path, page in pages.items()]
 
     async def _list(self, request: Request) -> Response:

@@ -13,6 +13,7 @@ from ghapp.deaths import pages as death_views
 from ghapp.deaths.death import Death
 from ghapp.deaths.pages import death_page
 from ghapp.deaths.store import identity
+from ghapp.installations.scope_paths import path_segment
 from ghapp.runners.pages import evidence_of
 from ghapp.web.pages.data import MOST_DEATHS
 from ghapp.web.pages.fleet_pages import OrgVisit, PageHost, base_of, is_live_part
@@ -40,7 +41,7 @@ def death_path(visit: OrgVisit, request: Request, button: str = "") -> str:
     end = request.query_params.get("end", "")
     name = quote(request.path_params["runner_name"], safe="")
     query = f"?{urlencode({'end': end})}" if end else ""
-    return f"orgs/{quote(visit.org_state.installation.org, safe='')}/deaths/{name}{button}{query}"
+    return f"orgs/{path_segment(visit.org_state.installation.org)}/deaths/{name}{button}{query}"
 
 
 class JobPages:
@@ -52,10 +53,10 @@ class JobPages:
     def routes(self) -> list[Route]:
         """Returns all routes."""
         pages = {
-            "/orgs/{org}/jobs": self._jobs,
-            "/orgs/{org}/jobs/{job_id}": self._job,
-            "/orgs/{org}/deaths": self._deaths,
-            "/orgs/{org}/deaths/{runner_name}": self._death,
+            "/orgs/{org:scope}/jobs": self._jobs,
+            "/orgs/{org:scope}/jobs/{job_id}": self._job,
+            "/orgs/{org:scope}/deaths": self._deaths,
+            "/orgs/{org:scope}/deaths/{runner_name}": self._death,
         }
         return [Route(path, self._host.guarded(page), methods=["GET"]) for path, page in pages.items()]
 

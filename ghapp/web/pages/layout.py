@@ -12,6 +12,7 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from ghapp.installations.scope_paths import path_segment
 from ghapp.untrusted_text import visible_lines
 from ghapp.web.pages.static_files import address_of
 
@@ -33,6 +34,7 @@ _TEMPLATES = Environment(
     lstrip_blocks=True,
 )
 _TEMPLATES.globals["static"] = address_of
+_TEMPLATES.filters["path_segment"] = path_segment
 
 
 def render(template: str, /, **values: Any) -> str:

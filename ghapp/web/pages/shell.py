@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import NamedTuple
-from urllib.parse import quote
 
+from ghapp.installations.scope_paths import path_segment
 from ghapp.store.presses import Press
 from ghapp.web.pages.views.wording import due
 
@@ -83,7 +83,7 @@ def navigation(org: str, *, with_system: bool = True) -> tuple[NavigationLink, .
     system = (NavigationLink("System", "system"),) if with_system else ()
     if not org:
         return (NavigationLink("Organizations", "?all"), *system) if with_system else ()
-    base = f"orgs/{quote(org, safe='')}"
+    base = f"orgs/{path_segment(org)}"
     return (
         NavigationLink("Overview", base),
         NavigationLink("Incidents", f"{base}/incidents"),

@@ -12,7 +12,7 @@ from rq.serializers import JSONSerializer
 
 from ghapp.errors import GitHubUnavailableError
 from ghapp.github.api import InstallationList
-from ghapp.github.deliveries import Account, DeliveredInstallation, Delivery
+from ghapp.github.deliveries import DeliveredInstallation, Delivery, InstalledAccount
 from ghapp.installations.installation import Installation
 from ghapp.report.check_run_state import PostFailure
 from ghapp.runners.next_attempt import next_attempt
@@ -228,7 +228,7 @@ async def test_a_scheduled_installation_keeps_its_due_time(story):
 
 def delivery(app, action):
     held = {"organization_self_hosted_runners": "write"}
-    return Delivery(action, DeliveredInstallation(app.installation, Account("acme", 1), None, held))
+    return Delivery(action, DeliveredInstallation(app.installation, InstalledAccount("acme", 1), None, held))
 
 
 @pytest.mark.parametrize("action", [*BEGUN, *ENDED])

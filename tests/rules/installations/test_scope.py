@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ghapp.installations.scope import Scope, ScopeKind
+from ghapp.installations.scope import Scope, ScopeKind, kind_of, reading_order, runners_settings
 
 ORGANIZATION, REPOSITORY, ENTERPRISE = ScopeKind
 
@@ -74,3 +74,21 @@ def test_no_text_leads_out_of_the_paths_of_a_scope(text):
         assert not set("?#%\\ \n") & set(found.api_path)
         assert ".." not in found.api_path.split("/")
         assert Scope.parse(found.address) == found
+
+
+@pytest.mark.parametrize(
+    ("address", "kind", "runners_page"),
+    [
+        ("acme", ORGANIZATION, "organizations/acme/settings/actions/runners"),
+        ("acme.17", ORGANIZATION, "organizations/acme.17/settings/actions/runners"),
+        ("acme/enterprises", REPOSITORY, "acme/enterprises/settings/actions/runners"),
+        ("enterprises/acme-corp", ENTERPRISE, "enterprises/acme-corp/settings/actions/runners"),
+    ],
+)
+def test_an_address_has_its_kind_and_the_page_of_its_runners_at_github(address, kind, runners_page):
+    assert (kind_of(address), runners_settings(address)) == (kind, runners_page)
+
+
+def test_addresses_are_read_organizations_first_each_with_its_repositories():
+    ordered = ["acme", "Acme/.github", "acme/api", "acme-two", "globex", "umbrella/api", "enterprises/acme-corp"]
+    assert sorted(sorted(ordered), key=reading_order) == ordered

@@ -29,7 +29,8 @@ from ghapp.incidents.settled import Settled
 from ghapp.incidents.store import HistoryStore, Incidents, SettledSweeps
 from ghapp.installations.etag_page import EtagPage
 from ghapp.installations.installation import Installation
-from ghapp.installations.store import Installations, InstallationState, InstallationStates
+from ghapp.installations.repositories import Repositories
+from ghapp.installations.store import Installations, InstallationState, InstallationStates, ScopedRepositories
 from ghapp.leaks.leak_fuse import LeakFuse
 from ghapp.leaks.orphan import Orphan
 from ghapp.leaks.store import Leaks, Tick
@@ -206,6 +207,7 @@ async def write(redis: Any) -> dict[str, Any]:
         "report-head": filled(Head),
         "report-setback": filled(PostFailure),
         "queue-check": filled(QueueCheck),
+        "repositories": filled(Repositories),
         "runner-groups": filled(RunnerGroups),
         "runner-version": filled(EndDates),
         "deploys": (deploy,),
@@ -235,6 +237,7 @@ async def _write_cluster(redis: Any, pod: Pod, runner: EphemeralRunner) -> None:
 
 
 async def _write_groups_and_versions(redis: Any) -> None:
+    await ScopedRepositories(redis).put(ORG, filled(Repositories))
     await RunnerGroupStore(redis).keep(ORG, filled(RunnerGroups))
     await RunnerVersions(redis).put(ORG, {TEXT: filled(EndDates)})
 
@@ -263,6 +266,7 @@ async def read(redis: Any, mint: Any = _never) -> dict[str, Any]:
     claims, deaths = PodClaims(redis, lambda: NOW), Deaths(redis, lambda: NOW)
     return {
         "installation": _first(await Installations(redis).all()),
+        "repositories": await ScopedRepositories(redis).get(ORG),
         "installation-state": await InstallationStates(redis).last(ORG),
         "runner": _first((await Runners(redis).all(ORG)).values()),
         "survey": await Runners(redis).survey(ORG),

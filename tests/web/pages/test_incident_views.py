@@ -321,7 +321,7 @@ def test_each_fuse_of_an_incident_is_named_with_its_own_position_batches_and_rea
         incident(loss(), loss(2, pool="b"), steps=[TRIP, batch, CLOSE, STOP._replace(pool="*", at=NOW - 5)]), {}, NOW
     )
     assert [(each.name, each.position, each.batches, each.code) for each in page.fuses] == [
-        ("whole organization (*)", "stopped", 0, "BatchNeverOnline"),
+        ("all pools (*)", "stopped", 0, "BatchNeverOnline"),
         (POOL, "closed", 2, "Healed"),
     ]
 
@@ -370,8 +370,8 @@ def test_a_pause_is_shown_with_who_paused_what_and_why():
         PauseChange(NOW - 9, "lisa", "resume", POOL),
     ]
     assert [each.text for each in interruptions_of(incident(loss()), changes, {"*": ADMIN}, Survey(), NOW)] == [
-        "Remediation of the whole organization was paused already, by lisa: driver update; nothing is replaced",
-        "mona paused remediation of the whole organization: driver update; nothing is replaced",
+        "Remediation of all pools was paused already, by lisa: driver update; nothing is replaced",
+        "mona paused remediation of all pools: driver update; nothing is replaced",
         f"lisa resumed remediation of {POOL}",
     ]
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from ghapp.installations.installation import Installation
 from ghapp.installations.pacing import Allowance, BudgetLimits, left
 from ghapp.report.fleet import FleetView
-from ghapp.runners.next_attempt import BLINDNESS, UNKNOWN_BLINDNESS
+from ghapp.runners.next_attempt import blindness_of
 from ghapp.runners.verdict import Reason
 from ghapp.untrusted_text import shell_command
 from ghapp.web.pages.views.overview import OpenItem, items_about_blindness
@@ -83,7 +83,7 @@ def github_page(
         now: epoch seconds.
     """
     survey, attempt = fleet.view.survey, fleet.attempt
-    known = BLINDNESS.get(attempt.prevented_by, UNKNOWN_BLINDNESS)
+    known = blindness_of(attempt.prevented_by, fleet.org)
     spans = [
         BlindSpan(moment(begin, now), moment(end, now), duration(end - begin))
         for begin, end in reversed(survey.blind[-MOST_SPANS:])

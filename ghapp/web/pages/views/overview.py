@@ -176,7 +176,7 @@ def _line(fleet: FleetView, pool: PoolView, demand: PoolDemand | None, now: floa
         states=state_counts(pool.count),
         healed=len(pool.healed),
         fuse=pool.fuse.position.value,
-        fuse_note="" if is_closed else ("whole organization" if of_whole else fuse_history(pool.fuse, str)),
+        fuse_note="" if is_closed else ("all pools" if of_whole else fuse_history(pool.fuse, str)),
         pause=None if pool.pause is None else _pause(pool.name, pool.pause, now),
         query=_query(pool.name, None),
         queued=0 if demand is None else demand.queued,

@@ -1,0 +1,93 @@
+"""Which repositories of an installation are scopes: those that a rule names, and those of a pattern that have runners.
+
+GitHub has no list of repositories with runners. So the repositories that a pattern takes are listed once an hour, and
+each is asked once an hour whether it has runners; only those that have any, or had one within a day, are swept. Pure;
+times are epoch seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from typing import NamedTuple
+
+from ghapp.installations.installation import Installation
+from ghapp.installations.scope import ListedRepository, ScopeRule
+
+ASKED_SECONDS = 3600.0
+"""How often the repositories are listed, and each is asked for runners."""
+
+MOST_ASKED = 100
+"""Repositories that one search asks, one call each; the others follow in the next. Searches run every five minutes, so
+that beyond 1,200 repositories each is asked less often than once an hour.
+"""
+
+
+class ScopedRepository(NamedTuple):
+    """A repository that a pattern takes. Fields are only ever appended.
+
+    Attributes:
+        id: GitHub's.
+        name: without the owner.
+        asked_at: when GitHub was last asked for its runners; 0 if it never was.
+    """
+
+    id: int
+    name: str
+    asked_at: float = 0.0
+
+
+class Repositories(NamedTuple):
+    """The repositories of an installation that patterns take. Fields are only ever appended.
+
+    Attributes:
+        listed_at: when they were listed.
+        known: the repositories.
+    """
+
+    listed_at: float = 0.0
+    known: tuple[ScopedRepository, ...] = ()
+
+
+def rules_of(installation: Installation, rules: Iterable[ScopeRule]) -> list[ScopeRule]:
+    """Returns the rules for repositories of an installation, by its own names."""
+    return [each for each in rules if each.owner and installation.answers_to(each.owner)]
+
+
+def is_of_account(installation: Installation, repository: ListedRepository) -> bool:
+    """True if the account owns the repository, and workflows of it run: it was neither transferred nor archived."""
+    owner = repository.name.partition("/")[0]
+    return owner.lower() == installation.called.lower() and not repository.archived
+
+
+def listed(
+    before: Repositories, found: Iterable[ListedRepository], rules: Sequence[ScopeRule], now: float
+) -> Repositories:
+    """Returns the repositories after a list of all that the installation sees."""
+    asked = {each.id: each.asked_at for each in before.known}
+    names = {each.id: each.name.partition("/")[2] for each in found if not each.archived}
+    return Repositories(
+        now,
+        tuple(
+            ScopedRepository(number, name, asked.get(number, 0.0))
+            for number, name in sorted(names.items())
+            if any(rule.takes(name) for rule in rules)
+        ),
+    )
+
+
+def to_ask(repositories: Repositories, scopes: Collection[int], now: float) -> list[ScopedRepository]:
+    """Returns the repositories that are asked for runners now, those that waited longest first.
+
+    Args:
+        repositories: those that patterns take.
+        scopes: the ids of repositories that are scopes: their sweeps list their runners.
+        now: epoch seconds.
+    """
+    due = [each for each in repositories.known if now - each.asked_at >= ASKED_SECONDS and each.id not in scopes]
+    return sorted(due, key=lambda each: (each.asked_at, each.id))[:MOST_ASKED]
+
+
+def asked(repositories: Repositories, ids: Collection[int], now: float) -> Repositories:
+    """Returns the repositories after GitHub was asked for the runners of some."""
+    known = tuple(each._replace(asked_at=now) if each.id in ids else each for each in repositories.known)
+    return repositories._replace(known=known)

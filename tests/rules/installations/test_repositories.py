@@ -1,0 +1,176 @@
+"""Which repositories of an installation are scopes, and what the scope of a repository or an enterprise is."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ghapp.installations.installation import Installation, enterprise_scope, repository_scope
+from ghapp.installations.repositories import (
+    ASKED_SECONDS,
+    MOST_ASKED,
+    Repositories,
+    ScopedRepository,
+    asked,
+    is_of_account,
+    listed,
+    rules_of,
+    to_ask,
+)
+from ghapp.installations.scope import ListedRepository, ScopeKind, ScopeRule
+from ghapp.runners.absence import is_sane
+from ghapp.runners.next_attempt import BLINDNESS, blindness_of, why_not_swept
+from ghapp.runners.verdict import Reason
+
+NOW = 1_900_000_000.0
+ACME = Installation(70_001, "acme", 5_001, {"organization_self_hosted_runners": "write", "administration": "write"})
+RENAMED = Installation(70_001, "acme", 5_001, ACME.permissions, login="acme-two", names=("acme-two", "acme"))
+API = repository_scope(ACME, 800_001, "api", "acme/api")
+ALL = ScopeRule(repositories="acme/*")
+
+
+def test_a_repository_s_scope_is_named_below_its_installation_and_uses_its_token():
+    assert (API.id, API.account_id, API.org, API.called, API.own) == (
+        -800_001,
+        -800_001,
+        "acme/api",
+        "acme/api",
+        ("acme/api",),
+    )
+    assert (API.kind, API.caller, API.scope.api_path) == (ScopeKind.REPOSITORY, ACME.id, "/repos/acme/api")
+    renamed = repository_scope(RENAMED, 800_001, "api", "acme-two/api-two")
+    assert (renamed.id, renamed.org, renamed.called) == (API.id, "acme/api", "acme-two/api-two")
+    assert renamed.scope.api_path == "/repos/acme-two/api-two"
+    assert all(renamed.answers_to(name) for name in ("ACME/api", "acme-two/api-two"))
+    assert not renamed.answers_to("acme")
+
+
+def test_a_repository_of_an_account_that_took_a_login_does_not_answer_to_the_first_one_s_repository():
+    """Tokens, pools and pages of `acme/api` stay those of the account that had the login first."""
+    stranger = Installation(70_009, "acme.70009", 5_009, login="acme", names=("acme.70009",))
+    theirs = repository_scope(stranger, 900_001, "api", "acme/api")
+    assert (theirs.org, theirs.called, theirs.own) == ("acme.70009/api", "acme/api", ("acme.70009/api",))
+    assert theirs.at_github("acme/api") == "acme/api"
+
+
+@pytest.mark.parametrize(
+    ("scope", "named", "found"),
+    [
+        (ACME, "acme/web", "acme/web"),
+        (RENAMED, "acme/web", "acme-two/web"),
+        (API, "acme/web", "acme/web"),
+        (repository_scope(RENAMED, 1, "api", "acme-two/new"), "acme/api", "acme-two/new"),
+        (repository_scope(RENAMED, 1, "api", "acme-two/new"), "Acme/web", "acme-two/web"),
+        (repository_scope(RENAMED, 1, "api", "acme-two/new"), "other/web", "other/web"),
+        (enterprise_scope("corp"), "acme/web", "acme/web"),
+    ],
+)
+def test_a_repository_is_found_under_its_owner_s_present_login(scope, named, found):
+    assert scope.at_github(named) == found
+
+
+@pytest.mark.parametrize(
+    ("level", "reads", "removes", "why"),
+    [
+        (None, False, False, Reason.PERMISSION_MISSING),
+        ("read", True, False, None),
+        ("write", True, True, None),
+        ("admin", True, True, None),
+    ],
+)
+def test_a_repository_s_runners_take_another_permission_than_an_organization_s(level, reads, removes, why):
+    parent = Installation(
+        1, "acme", 2, {"administration": level} if level else {"organization_self_hosted_runners": "write"}
+    )
+    scope = repository_scope(parent, 3, "api", "acme/api")
+    assert (scope.may_read_runners(), scope.may_remove_runners(), why_not_swept(scope)) == (reads, removes, why)
+    assert scope.missing() == ([] if reads else ["administration: read"])
+
+
+def test_an_enterprise_s_token_has_the_rights_and_a_person_s_account_has_no_runners():
+    corp = enterprise_scope("corp")
+    assert (corp.may_remove_runners(), why_not_swept(corp), corp.missing(), corp.caller) == (True, None, [], corp.id)
+    assert corp.scope.api_path == "/enterprises/corp/actions/runners".removesuffix("/actions/runners")
+    person = Installation(1, "mona", 2, {"checks": "write", "actions": "read", "metadata": "read"}, is_personal=True)
+    assert (why_not_swept(person), person.missing()) == (Reason.PERSONAL_ACCOUNT, [])
+
+
+@pytest.mark.parametrize(
+    ("now", "sane"),
+    [
+        (API, True),
+        (repository_scope(ACME, 800_002, "api", "acme/api"), False),
+        (repository_scope(ACME, 800_001, "api", "acme/api-two"), False),
+        (repository_scope(Installation(70_001, "acme", 5_001, {}), 800_001, "api", "acme/api"), False),
+        (
+            repository_scope(
+                Installation(1, "acme", 5_001, ACME.permissions, suspended=True), 800_001, "api", "acme/api"
+            ),
+            False,
+        ),
+    ],
+    ids=["unchanged", "another repository of that name", "renamed", "without the permission", "suspended"],
+)
+def test_a_404_of_a_repository_is_believed_only_while_it_is_the_same_one(now, sane):
+    assert is_sane(API, now) is sane
+
+
+@pytest.mark.parametrize("org", ["acme", "acme/api", "enterprises/corp"])
+def test_each_reason_has_words_for_each_kind_of_scope(org):
+    for reason in [*BLINDNESS, "Unheard"]:
+        assert all(blindness_of(reason, org))
+    assert "organization_self_hosted_runners" not in blindness_of(Reason.PERMISSION_MISSING, "acme/api").fix
+    assert "manage_runners:enterprise" in blindness_of(Reason.UNAUTHORIZED, "enterprises/corp").fix
+
+
+def test_rules_are_of_the_installation_by_any_of_its_names():
+    rules = (ALL, ScopeRule(repository="acme-two/api"), ScopeRule(repository="other/api"), ScopeRule(enterprise="acme"))
+    assert rules_of(RENAMED, rules) == [*rules[:2]]
+    assert rules_of(ACME, rules) == [ALL]
+
+
+@pytest.mark.parametrize(
+    ("repository", "is_its"),
+    [
+        (ListedRepository("ACME/api"), True),
+        (ListedRepository("other/api"), False),
+        (ListedRepository("acme/api", archived=True), False),
+    ],
+    ids=["its own", "transferred", "archived"],
+)
+def test_a_transferred_and_an_archived_repository_are_no_scopes(repository, is_its):
+    assert is_of_account(ACME, repository) is is_its
+
+
+def test_a_list_keeps_when_repositories_were_asked_and_forgets_those_that_are_not_taken():
+    before = Repositories(NOW - 3600, (ScopedRepository(1, "old-name", NOW - 60), ScopedRepository(2, "deleted", NOW)))
+    found = [
+        ListedRepository("acme/service-b", id=3),
+        ListedRepository("acme/service-a", id=1),
+        ListedRepository("acme/service-c", archived=True, id=4),
+        ListedRepository("acme/web", id=5),
+    ]
+    after = listed(before, found, [ScopeRule(repositories="acme/service-*")], NOW)
+    assert after == Repositories(NOW, (ScopedRepository(1, "service-a", NOW - 60), ScopedRepository(3, "service-b")))
+
+
+@pytest.mark.parametrize(("age", "is_due"), [(ASKED_SECONDS - 0.001, False), (ASKED_SECONDS, True)])
+def test_a_repository_is_asked_once_an_hour_and_not_while_it_is_swept(age, is_due):
+    repositories = Repositories(NOW, (ScopedRepository(1, "api", NOW - age),))
+    assert bool(to_ask(repositories, [], NOW)) is is_due
+    assert to_ask(repositories, [1], NOW) == []
+
+
+@given(st.sets(st.integers(1, 10_000), min_size=1, max_size=300), st.integers(0, 40))
+def test_all_repositories_have_their_turn(numbers, spread):
+    repositories = Repositories(
+        NOW, tuple(ScopedRepository(each, f"r{each}", float(each % (spread + 1))) for each in numbers)
+    )
+    seen, now = set(), NOW
+    while due := to_ask(repositories, [], now):
+        assert len(due) <= MOST_ASKED
+        assert seen.isdisjoint(each.id for each in due)
+        seen |= {each.id for each in due}
+        repositories = asked(repositories, {each.id for each in due}, now)
+    assert seen == numbers
