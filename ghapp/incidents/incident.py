@@ -96,11 +96,6 @@ class RunnerLoss(NamedTuple):
         return self.end is LossEnd.OPEN
 
     @property
-    def proven_at(self) -> float:
-        """When it was proved: the second 404, or the grant of an offline runner's replacement."""
-        return next((at for at in (self.confirmed_at, self.granted_at) if at is not None), self.first_at)
-
-    @property
     def span(self) -> Span:
         """From its first evidence to its end."""
         return Span(self.pool, self.first_at, self.ended_at)

@@ -46,7 +46,8 @@ BLINDNESS: Mapping[str, Blindness] = {
         "GitHub does not accept the App's key", "run `ghapp doctor`, which names the key and the App's id"
     ),
     Reason.GITHUB_UNAVAILABLE: Blindness(
-        "GitHub does not answer, or answers with errors", "see githubstatus.com; sweeps resume by themselves"
+        "GitHub does not answer, or answers with errors",
+        "wait: sweeps resume by themselves; githubstatus.com has what GitHub reports",
     ),
     Reason.RATE_LIMITED: Blindness(
         "GitHub's rate limit is reached",

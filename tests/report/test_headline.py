@@ -612,3 +612,10 @@ def test_the_number_of_missing_runners_is_no_news():
     more = found(*(young(each) for each in range(1, 6)))[0]
     assert few.news == more.news
     assert few.sentence != more.sentence
+
+
+@pytest.mark.parametrize("reason", BLINDNESS)
+def test_only_what_a_person_can_end_needs_a_person_while_github_cannot_be_read(reason):
+    blind = found(online(), survey=survey(failing_since=NOW - 40, failure=reason))[0]
+    by_itself = {"GitHubUnavailable", "RateLimited", "OrganizationRenamed", "ListIncomplete", "ListEmpty"}
+    assert blind.needs_a_person is (reason not in by_itself)
