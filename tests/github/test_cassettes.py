@@ -163,6 +163,7 @@ async def acme(github):
 async def test_installations_with_what_they_granted(github, sent):
     ((found,), _, _) = await github.installations()
     assert (found.id, found.org, found.account_id, found.suspended) == (1, "octocat", 1, False)
+    assert found.is_personal
     assert found.permissions == {"checks": "write", "metadata": "read", "contents": "read"}
     assert says_who_asks_and_for_what(sent[-1])
     scheme, _, token = sent[-1].headers["authorization"].partition(" ")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import asynccontextmanager, contextmanager
+from dataclasses import replace
 
 import pytest
 
@@ -14,6 +15,7 @@ from ghapp.sandbox.fleet.jobs import SandboxRepository
 from jobs.checks.publisher import CheckRunOutcome
 from jobs.delivery_gaps.completeness import delivery_gaps
 from jobs.installations.discover import discover_installations
+from jobs.installations.enrol import enrol
 from jobs.installations.scopes import find_scopes_of
 from jobs.reports.health_report import report_installation
 from jobs.runners.sweep import sweep_installation
@@ -289,6 +291,16 @@ async def test_runners_of_a_repository_that_got_the_name_of_a_renamed_one_are_ne
             with of(app, each):
                 assert await app.states() == {State.HEALTHY: 3}
         assert app.sandbox.control.controller_events() == []
+
+
+async def test_a_person_s_repositories_are_scopes_though_the_account_is_not_swept(scoped):
+    async with scoped() as app:
+        org = await app.context.installations.one(app.installation)
+        await enrol(app.context, await app.context.installations.put(replace(org, is_personal=True)))
+        assert await app.context.schedule.next(org.id) is None
+        assert (await app.context.runners.survey(org.id)).failure == ""
+        api = (await scopes(app))["acme/api"]
+        assert (await live_in(app, api)).runners == 3
 
 
 async def test_what_ends_for_the_installation_ends_for_its_repositories(scoped):
