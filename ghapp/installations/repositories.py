@@ -42,10 +42,12 @@ class Repositories(NamedTuple):
     Attributes:
         listed_at: when they were listed.
         known: the repositories.
+        patterns: of the list.
     """
 
     listed_at: float = 0.0
     known: tuple[ScopedRepository, ...] = ()
+    patterns: tuple[str, ...] = ()
 
 
 def rules_of(installation: Installation, rules: Iterable[ScopeRule]) -> list[ScopeRule]:
@@ -57,6 +59,20 @@ def is_of_account(installation: Installation, repository: ListedRepository) -> b
     """True if the account owns the repository, and workflows of it run: it was neither transferred nor archived."""
     owner = repository.name.partition("/")[0]
     return owner.lower() == installation.called.lower() and not repository.archived
+
+
+def is_list_due(known: Repositories, rules: Iterable[ScopeRule], now: float) -> bool:
+    """True if the repositories are to be listed: an hour has passed, or the patterns have changed."""
+    return _is_old(known.listed_at, now) or known.patterns != _patterns(rules)
+
+
+def _is_old(at: float, now: float) -> bool:
+    """True if that was an hour ago; a date in the future is none."""
+    return not 0 <= now - at < ASKED_SECONDS
+
+
+def _patterns(rules: Iterable[ScopeRule]) -> tuple[str, ...]:
+    return tuple(sorted(each.repositories for each in rules if each.repositories is not None))
 
 
 def listed(
@@ -72,6 +88,7 @@ def listed(
             for number, name in sorted(names.items())
             if any(rule.takes(name) for rule in rules)
         ),
+        _patterns(rules),
     )
 
 
@@ -83,7 +100,7 @@ def to_ask(repositories: Repositories, scopes: Collection[int], now: float) -> l
         scopes: the ids of repositories that are scopes: their sweeps list their runners.
         now: epoch seconds.
     """
-    due = [each for each in repositories.known if now - each.asked_at >= ASKED_SECONDS and each.id not in scopes]
+    due = [each for each in repositories.known if _is_old(each.asked_at, now) and each.id not in scopes]
     return sorted(due, key=lambda each: (each.asked_at, each.id))[:MOST_ASKED]
 
 
