@@ -76,11 +76,24 @@ def _patterns(rules: Iterable[ScopeRule]) -> tuple[str, ...]:
 
 
 def listed(
-    before: Repositories, found: Iterable[ListedRepository], rules: Sequence[ScopeRule], now: float
+    before: Repositories, found: Sequence[ListedRepository], total: int, rules: Sequence[ScopeRule], now: float
 ) -> Repositories:
-    """Returns the repositories after a list of all that the installation sees."""
+    """Returns the repositories after a list of all that the installation sees.
+
+    Args:
+        before: the repositories before.
+        found: the list.
+        total: how many there are by GitHub's count; if the list has fewer, none is taken for removed.
+        rules: with patterns.
+        now: when it was read.
+    """
     asked = {each.id: each.asked_at for each in before.known}
-    names = {each.id: each.name.partition("/")[2] for each in found if not each.archived}
+    names = {each.id: each.name for each in before.known} if len(found) < total else {}
+    for each in found:
+        if each.archived:
+            names.pop(each.id, None)
+        else:
+            names[each.id] = each.name.partition("/")[2]
     return Repositories(
         now,
         tuple(

@@ -125,7 +125,7 @@ async def _of_patterns(
     now = context.clock()
     repositories = await context.scoped_repositories.get(installation.id) or Repositories()
     if is_list_due(repositories, patterns, now):
-        repositories = listed(repositories, await read_installation_repositories(client), patterns, now)
+        repositories = listed(repositories, *await read_installation_repositories(client), patterns, now)
     current = {each.id: each.name for each in repositories.known}
     scopes = {-each.id for each in known if -each.id in current and await context.runners.count(each.id)}
     asked_now = to_ask(repositories, scopes, now) if _reads_repositories(installation) else []

@@ -313,7 +313,8 @@ async def test_removals_at_a_repository_and_at_an_enterprise(elsewhere, sent):
 
 @pytest.mark.vcr("installation_repositories.yaml")
 async def test_the_repositories_that_an_installation_sees(acme):
-    (found,) = await read_installation_repositories(acme)
+    (found,), total = await read_installation_repositories(acme)
+    assert total == 1
     assert (found.id, found.name, found.private, found.archived) == (1296269, "octocat/Hello-World", False, False)
 
 

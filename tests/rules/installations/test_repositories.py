@@ -152,9 +152,17 @@ def test_a_list_keeps_when_repositories_were_asked_and_forgets_those_that_are_no
         ListedRepository("acme/service-c", archived=True, id=4),
         ListedRepository("acme/web", id=5),
     ]
-    after = listed(before, found, [ScopeRule(repositories="acme/service-*")], NOW)
+    rules = [ScopeRule(repositories="acme/service-*")]
+    after = listed(before, found, 4, rules, NOW)
     known = (ScopedRepository(1, "service-a", NOW - 60), ScopedRepository(3, "service-b"))
     assert after == Repositories(NOW, known, ("acme/service-*",))
+
+
+def test_a_list_that_is_not_complete_removes_no_repository_but_archived_ones():
+    before = Repositories(NOW - 3600, tuple(ScopedRepository(each, f"r{each}") for each in (1, 2, 3)))
+    found = [ListedRepository("acme/new-name", id=1), ListedRepository("acme/r2", archived=True, id=2)]
+    assert [each.name for each in listed(before, found, 3, [ALL], NOW).known] == ["new-name", "r3"]
+    assert [each.name for each in listed(before, found, 2, [ALL], NOW).known] == ["new-name"]
 
 
 @pytest.mark.parametrize(
