@@ -68,6 +68,10 @@ def test_an_enterprise_with_a_token_is_right():
     assert of_scopes(settings(ScopeRule(enterprise="corp"), tokens=("ghp_secret",)), []) == []
 
 
+def test_an_enterprise_that_is_swept_is_right_where_the_token_is_not():
+    assert of_scopes(settings(ScopeRule(enterprise="corp")), [], {"enterprises/corp"}) == []
+
+
 @pytest.mark.parametrize(
     ("level", "status", "words"),
     [
