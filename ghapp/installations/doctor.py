@@ -249,19 +249,21 @@ def of_scopes(settings: Settings, known: Sequence[Installation], swept: Collecti
             if not settings.enterprise_tokens and named not in swept:
                 text = "GHAPP_ENTERPRISE_TOKEN is not set here: workers need it to read the enterprise's runners"
                 fix = "set it for the workers to a classic token with manage_runners:enterprise; see docs/scopes.md"
-                found.append(warning(GROUP, "scopes", text, fix, named))
+                found.append(warning(GROUP, f"scope {named}", text, fix, named))
         elif owner is None:
             fix = f"install the App on {rule.owner}, or fix the name in [[scopes]]"
-            found.append(wrong(GROUP, "scopes", f"{named}: the App is not installed on {rule.owner}", fix))
+            found.append(wrong(GROUP, f"scope {named}", f"{named}: the App is not installed on {rule.owner}", fix))
         elif rule.repository and f"{owner.org}/{named.partition('/')[2]}".lower() not in orgs:
             text = f"{named}: the App sees no such repository, or it is archived; it is looked for every five minutes"
             found.append(
-                wrong(GROUP, "scopes", text, "give the App access to it, or fix the name in [[scopes]]", owner.org)
+                wrong(
+                    GROUP, f"scope {named}", text, "give the App access to it, or fix the name in [[scopes]]", owner.org
+                )
             )
         elif rule.repositories and not repository_scope(owner, 1, "any", "any").may_read_runners():
             text = f"{named}: administration: read is not granted, so that no repository can be asked for runners"
             fix = "set Repository: Administration to read in the App's settings; then an owner accepts it"
-            found.append(wrong(GROUP, "scopes", text, fix, owner.org))
+            found.append(wrong(GROUP, f"scope {named}", text, fix, owner.org))
     return found
 
 
