@@ -23,8 +23,8 @@ ALL_ORGS = 0
 INSTALLATIONS = key(
     "ghapp:installations",
     HASH,
-    "installation id → Installation",
-    KeyBound(number="one entry per organization", time=UNTIL_UNINSTALLED),
+    "installation id, negative for a repository's or an enterprise's scope → Installation",
+    KeyBound(number="one entry per organization and other scope", time=UNTIL_UNINSTALLED),
     (WORKER,),
     ALL,
 )
