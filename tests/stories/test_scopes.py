@@ -12,6 +12,7 @@ from ghapp.runners.delivery_lag import DeliveryArrivals, LateArrival
 from ghapp.runners.verdict import State
 from ghapp.sandbox.config import LEAST_PRIVILEGE, PoolConfig
 from ghapp.sandbox.fleet.jobs import SandboxRepository
+from ghapp.store import keys
 from jobs.checks.publisher import CheckRunOutcome
 from jobs.delivery_gaps.completeness import delivery_gaps
 from jobs.installations.discover import discover_installations
@@ -230,6 +231,25 @@ async def test_a_repository_that_the_app_is_given_access_to_is_found_at_once(sco
         app.sandbox.control.select("acme", repositories=["web", "api"])
         await app.receive_all()
         assert [*await scopes(app)] == ["acme/api"]
+
+
+async def test_a_repository_that_the_app_does_not_see_for_a_while_is_what_it_was_when_it_is_back(scoped):
+    async with scoped() as app:
+        api = (await scopes(app))["acme/api"]
+        await live_in(app, api)
+        before = await app.context.runners.all(api.id)
+        app.sandbox.control.select("acme", repositories=["web"])
+        assert (await live_in(app, api)).flaw == "InstallationGone"
+        assert await scopes(app) == {}
+        await discover_installations(app.context)
+        assert await app.context.schedule.next(api.id) is None
+        assert await app.context.redis.ttl(keys.runners(api.id)) > 0
+        app.sandbox.control.select("acme", repositories=None)
+        assert await scopes(app) == {"acme/api": api}
+        assert await app.context.redis.ttl(keys.runners(api.id)) == -1
+        assert await app.context.runners.all(api.id) == before
+        assert (await live_in(app, api)).flaw == ""
+        assert app.sandbox.control.controller_events() == []
 
 
 async def test_a_renamed_repository_stays_the_same_scope_under_its_configured_name(scoped):
