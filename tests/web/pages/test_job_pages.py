@@ -332,7 +332,10 @@ async def test_the_visitors_repositories_are_read_again_after_ten_minutes(signed
 
 
 async def test_at_most_two_thousand_repositories_are_read_and_the_page_reports_the_limit(signed_in, github, at_work):
-    page = {"total_count": 5000, "repositories": [{"full_name": f"acme/r{number}"} for number in range(100)]}
+    page = {
+        "total_count": 5000,
+        "repositories": [{"id": number + 1, "full_name": f"acme/r{number}"} for number in range(100)],
+    }
     github.control.fault(match=r"/repositories$", status=200, body=page)
     browser = await signed_in("lisa")
     page = (await browser.get("/orgs/acme/jobs")).text
