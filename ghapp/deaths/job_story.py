@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from typing import NamedTuple
+from urllib.parse import urlsplit
 
 from ghapp.deaths.cause import HAPPENED, OwnReason
 from ghapp.deaths.death import Death
 from ghapp.deaths.rerun import AUTO, WHY_NOT, Rerun, RerunNote, RerunRefusal, RerunState
+from ghapp.untrusted_text import shell_command
 from ghapp.workflow_jobs.capacity import NOT_ASSIGNED_SECONDS
 from ghapp.workflow_jobs.explanation import QueueExplanation, duration
 from ghapp.workflow_jobs.job import Job, is_over
@@ -106,13 +108,38 @@ def job_story(
     events += [*_died(job, outcome.death, now), *_ended(job, now)]
     later = [each for each in outcome.attempts if each.attempt > job.attempt]
     if is_over(job, now):
-        events += [*_rerun(outcome, later, now), *_next_attempts(outcome, later, now)]
+        again = "" if job.conclusion in NOT_TO_REPEAT else rerun_command(job.id, job.repository, job.html_url)
+        events += [*_rerun(outcome, later, now, again), *_next_attempts(outcome, later, now)]
     return tuple(_in_order(events))
 
 
 def rerun_story(outcome: JobOutcome, now: float) -> tuple[StoryEvent, ...]:
     """Returns the part of the story after the end of a job that no delivery has reported."""
-    return (*_rerun(outcome, (), now), *_next_attempts(outcome, (), now))
+    return (*_rerun(outcome, (), now, ""), *_next_attempts(outcome, (), now))
+
+
+NOT_TO_REPEAT = frozenset({"success", "neutral", "skipped"})
+"""Conclusions after which there is nothing to run again."""
+
+
+def rerun_command(job_id: int, repository: str, html_url: str = "") -> str:
+    """Returns the command of GitHub's own tool with which a person runs one job, and what depends on it, again.
+
+    Args:
+        job_id: GitHub's id.
+        repository: `owner/name`; empty if it is not known: then the result is empty.
+        html_url: the job's page; its host is named if it is not github.com.
+    """
+    host = urlsplit(html_url).netloc
+    place = f"{host}/{repository}" if host and host != "github.com" else repository
+    return shell_command("gh", "run", "rerun", "--job", str(job_id), "--repo", place) if repository else ""
+
+
+def may_be_run_again(job: Job, outcome: JobOutcome) -> bool:
+    """True if the job failed by its runner, is over, and no re-run of it was accepted or is under way."""
+    is_asked = outcome.rerun is not None and outcome.rerun.state is RerunState.REQUESTED
+    failed = outcome.death is not None and job.status == "over" and job.conclusion not in NOT_TO_REPEAT
+    return failed and not is_asked and not is_run_again(job.attempt, outcome)
 
 
 def other_attempts(job: Job, jobs: Iterable[Job]) -> tuple[Job, ...]:
@@ -219,13 +246,15 @@ def _conclusion(job: Job) -> str:
     return job.conclusion.replace("_", " ") or "no conclusion was delivered"
 
 
-def _rerun(outcome: JobOutcome, later: Sequence[Job], now: float) -> Iterable[StoryEvent]:
+def _rerun(outcome: JobOutcome, later: Sequence[Job], now: float, command: str) -> Iterable[StoryEvent]:
+    """Yields what is known of a re-run; `command` runs the job again, where that is still to be done."""
     rerun, note = outcome.rerun, outcome.note
+    by_hand = f"; to run it again: `{command}`" if command and outcome.death is not None and not later else ""
     if rerun is not None:
         result = {
             RerunState.REQUESTED: "GitHub has not confirmed it yet",
             RerunState.ACCEPTED: f"it is attempt {rerun.attempt + 1} of the run",
-            RerunState.REFUSED: f"GitHub refused it{f': {rerun.why}' if rerun.why else ''}",
+            RerunState.REFUSED: f"GitHub refused it{f': {rerun.why}' if rerun.why else ''}{by_hand}",
         }[rerun.state]
         text = f"a re-run was requested by {rerun_requester(rerun.by)}; {result}"
         yield StoryEvent(rerun.at, StoryStep.RERUN, text)
@@ -233,10 +262,10 @@ def _rerun(outcome: JobOutcome, later: Sequence[Job], now: float) -> Iterable[St
         words = WHY_NOT[RerunRefusal(note.reason)] if note.reason in set(RerunRefusal) else f"{note.reason}."
         again = (note.next_at or 0.0) - now
         retry = f"; tried again in {duration(again)}" if again > 0 else ""
-        text = f"not run again by {rerun_requester(note.by)}: {words[:1].lower()}{words[1:].removesuffix('.')}{retry}"
-        yield StoryEvent(note.at, StoryStep.RERUN, text)
+        text = f"not run again by {rerun_requester(note.by)}: {words[:1].lower()}{words[1:].removesuffix('.')}"
+        yield StoryEvent(note.at, StoryStep.RERUN, text + (retry or by_hand))
     elif outcome.death is not None and not later:
-        yield StoryEvent(None, StoryStep.RERUN, "no re-run is known")
+        yield StoryEvent(None, StoryStep.RERUN, f"no re-run is known{by_hand}")
 
 
 def rerun_requester(by: str) -> str:

@@ -29,7 +29,7 @@ from ghapp.gate.shard_checks import Check
 from ghapp.gate.shard_status import ShardInputs, ShardStatus, shard_statuses, waiting
 from ghapp.gate.terraform_log import TerraformRun
 from ghapp.runners.evidence import Survey
-from ghapp.runners.next_attempt import BLINDNESS, NEEDS_AN_OWNER
+from ghapp.runners.next_attempt import NEEDS_AN_OWNER, blindness_of
 from ghapp.untrusted_text import shell_command
 
 TWO_MINUTES = 120
@@ -158,7 +158,7 @@ def judge_gate(question: GateRequest, known: ShardInputs, sources: ActiveShardSo
     if ruling.role is Role.UNKNOWN:
         steps = [_stop(ruling, known)]
     elif not github.passed:
-        steps = [_wait(github, known.survey)]
+        steps = [_wait(github, known.survey, known.org)]
     elif shard_checks.SINCE_DEPLOY in failed:
         steps = [_wait_for_list(shard)]
     elif not failed:
@@ -289,12 +289,12 @@ def _report_switch(ruling: ShardRole, known: ShardInputs) -> str:
     return report_command(known.server, known.org, known.rule.name, ruling.active or "", Role.ACTIVE)
 
 
-def _wait(github: Check, survey: Survey) -> NextStep:
+def _wait(github: Check, survey: Survey, org: str) -> NextStep:
     """Returns what lets runners be read again: mostly waiting, but an owner must grant a missing permission."""
     why = "Do not change what cannot be observed. See `ghapp doctor`"
     if survey.failing_since is None or survey.failure not in NEEDS_AN_OWNER:
         why = f"{github.text}. {why} and githubstatus.com"
         return NextStep("wait until GitHub answers, then run the gate again", why)
-    blindness = BLINDNESS[survey.failure]
+    blindness = blindness_of(survey.failure, org)
     why = f"{blindness.meaning}: {blindness.fix}. {github.text}. {why}"
     return NextStep("have an owner of the organization end it, then run the gate again", why)

@@ -14,7 +14,7 @@ from ghapp.doctor.roles import starting
 from ghapp.installations.installation import Installation, known_as, repository_scope, stale_name
 from ghapp.installations.pacing import left
 from ghapp.installations.pool_matching import PoolRule
-from ghapp.installations.scope import ENTERPRISES, ScopeKind, owner_of
+from ghapp.installations.scope import ENTERPRISES, ScopeKind, absence, kind_of, owner_of
 from ghapp.remediation.fuse import WHOLE_INSTALLATION, Fuse, Position, resume_command
 from ghapp.remediation.store import WHOLE_ORG, Pause
 from ghapp.report.check_run_state import PostFailure, repository_of
@@ -393,9 +393,19 @@ def of_report_owners(settings: Settings, installed: Iterable[str]) -> list[Findi
 
 
 def of_unknown_orgs(settings: Settings, installed: Iterable[str]) -> list[Finding]:
-    """Reports orgs that the configuration names but where the App is not installed."""
+    """Reports orgs that the configuration names but where the App is not installed, and scopes that no rule takes."""
     named = {pool.org.lower(): pool.org for pool in settings.pools} | {org: org for org in settings.org_policies}
     logins = {org.lower() for org in installed}
-    text = "the configuration names it, but the App is not installed there"
+    return [_of_unknown(settings, org) for login, org in sorted(named.items()) if login not in logins]
+
+
+def _of_unknown(settings: Settings, org: str) -> Finding:
+    text = f"the configuration names it, but {absence(org)}"
     fix = "install the App there, or fix the name: the organization may have been renamed before the App was installed"
-    return [wrong(GROUP, "installed", text, fix, org) for login, org in sorted(named.items()) if login not in logins]
+    if kind_of(org) is ScopeKind.ORGANIZATION:
+        return wrong(GROUP, "installed", text, fix, org)
+    if any(each.is_for(org) for each in settings.scopes):  # see `of_scopes` for those that are named
+        return ok(GROUP, "installed", "no runner was registered there within a day, or it was not found yet", org)
+    key = "enterprise" if kind_of(org) is ScopeKind.ENTERPRISE else "repository"
+    name = org.partition("/")[2] if key == "enterprise" else org
+    return wrong(GROUP, "installed", text, f'add [[scopes]] {key} = "{name}", or fix the name', org)

@@ -129,6 +129,15 @@ class ScopeRule:
         """The login of the repositories' owner; empty for an enterprise."""
         return owner_of(self.repository or self.repositories or "")
 
+    def is_for(self, address: str) -> bool:
+        """True if the rule is for a repository or an enterprise of this address, in any case."""
+        if kind_of(address) is ScopeKind.ENTERPRISE:
+            return address.lower() == f"{ENTERPRISES}/{self.enterprise}"
+        owner, _, name = address.lower().partition("/")
+        return address.lower() == self.repository or (
+            self.repositories is not None and owner == self.owner and self.takes(name)
+        )
+
     def takes(self, name: str) -> bool:
         """True if the pattern of the repositories' names takes this name, without its owner, in any case."""
         return fnmatchcase(name.lower(), (self.repositories or "").partition("/")[2])

@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from ghapp.pods.blockers import Blocker
-from ghapp.pods.pod import ARC_KIND, ORGANIZATION_LABEL, EphemeralRunner, Pod, is_in
+from ghapp.pods.pod import ARC_KIND, EphemeralRunner, Pod, is_in, registered_at
 from ghapp.runners.evidence import Evidence
 from ghapp.runners.remains import RemainsKind
 from ghapp.runners.verdict import LONGEST_JOB_SECONDS, is_absent, may_run_an_unknown_job, missing_since
@@ -173,7 +173,7 @@ def may_delete_pod(
     succeeds = False if pod is None else _is_superseded(evidence, pod.uid) or _succeeds(evidence, pod, preconditions)
     if succeeds:
         return DeletionVerdict.NOTHING_LEFT, None
-    if not _is_ours(preconditions, "" if pod is None else pod.labels.get(ORGANIZATION_LABEL, "")):
+    if not _is_ours(preconditions, "" if pod is None else registered_at(pod.labels)):
         return _refusal(Blocker.OF_ANOTHER_ORG)
     if pod is not None and any(owner.kind == ARC_KIND for owner in pod.owners):
         return _refusal(Blocker.POD_OF_ARC)

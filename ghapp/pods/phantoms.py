@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from ghapp.pods.never_started import LONGEST_TEXT, why_not_started
 from ghapp.pods.phantom_kinds import ADVICE, Phantom, PhantomKind, PhantomReason, key, lasting
-from ghapp.pods.pod import ARC_KIND, ORGANIZATION_LABEL, RUNNER_CONTAINER, EphemeralRunner, Pod, is_in
+from ghapp.pods.pod import ARC_KIND, RUNNER_CONTAINER, EphemeralRunner, Pod, is_in, registered_at
 from ghapp.untrusted_text import one_line
 
 __all__ = [
@@ -32,9 +32,6 @@ __all__ = [
 SCALE_SET_LABEL = "actions.github.com/scale-set-name"
 SLOW_STARTS = frozenset({PhantomReason.UNSCHEDULABLE, PhantomReason.CONTAINER_NOT_CREATED})
 """A node may be on its way, or a large image or a volume: kubelet shows `ContainerCreating` meanwhile."""
-
-ELSEWHERE_LABELS = ("actions.github.com/repository", "actions.github.com/enterprise")
-"""Runners of a repository or an enterprise appear in no organization's list."""
 
 
 class ListedRunner(NamedTuple):
@@ -222,9 +219,8 @@ def _runner_names(view: PhantomInputs) -> dict[tuple[str, str], str]:
 
 
 def _is_of(pod: Pod, org: str) -> bool:
-    """True if, according to the pod's labels, its runner would be in this org's list."""
-    is_elsewhere = any(label in pod.labels for label in ELSEWHERE_LABELS)
-    return not is_elsewhere and is_in(org, pod.labels.get(ORGANIZATION_LABEL, ""))
+    """True if, according to the pod's labels, its runner would be in this scope's list."""
+    return is_in(org, registered_at(pod.labels))
 
 
 def _is_runners(pod: Pod, container: str) -> bool:

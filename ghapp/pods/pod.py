@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from ghapp.installations.scope import ENTERPRISES
+
 RUNNER_CONTAINER = "runner"
 """Name of the container that runs the agent, by ARC's convention."""
 
@@ -16,6 +18,10 @@ ARC_KIND = "EphemeralRunner"
 """Kind of the owner of ARC's pods."""
 
 ORGANIZATION_LABEL = "actions.github.com/organization"
+REPOSITORY_LABEL = "actions.github.com/repository"
+ENTERPRISE_LABEL = "actions.github.com/enterprise"
+"""ARC's labels of where a runner is registered; one of a repository has the first two."""
+
 LONGEST_LABEL = 63
 
 FRESH_SECONDS = 120.0
@@ -203,9 +209,17 @@ def lasted(since: float, read_at: float | None) -> float:
     return 0.0 if read_at is None else max(0.0, read_at - since)
 
 
-def is_in(org: str, label: str) -> bool:
-    """True if an organization label names this org. The label may be missing, and its value may be cut."""
-    return not label or label.lower() == org[:LONGEST_LABEL].lower()
+def registered_at(labels: Mapping[str, str]) -> str:
+    """Returns the address of the scope that ARC's labels name, each part as cut as its label; empty without them."""
+    if enterprise := labels.get(ENTERPRISE_LABEL, ""):
+        return f"{ENTERPRISES}/{enterprise}"
+    organization, repository = labels.get(ORGANIZATION_LABEL, ""), labels.get(REPOSITORY_LABEL, "")
+    return f"{organization}/{repository}" if repository else organization
+
+
+def is_in(org: str, address: str) -> bool:
+    """True if an address of `registered_at` is this scope's; the labels may be missing, and their values may be cut."""
+    return not address or address.lower() == "/".join(part[:LONGEST_LABEL] for part in org.lower().split("/"))
 
 
 def runner_container(names: Sequence[str], default: str | None = None) -> str | None:

@@ -37,7 +37,7 @@ from ghapp.remediation.status import (
 from ghapp.report.check_run import time_of
 from ghapp.report.fleet import FleetView, PoolView, RunnerView
 from ghapp.runners.next_attempt import NEEDS_AN_OWNER, blindness_of
-from ghapp.runners.verdict import State
+from ghapp.runners.verdict import Reason, State
 from ghapp.untrusted_text import shell_command
 from ghapp.versions.advice import version_text
 from ghapp.versions.lifetime import Urgency, VersionState
@@ -242,12 +242,13 @@ def _blind(fleet: FleetView, now: float) -> Iterator[Headline]:
     reason = survey.failure or attempt.prevented_by
     known = blindness_of(reason, fleet.org)
     code = f" ({reason})" if reason else ""
+    is_critical = (fleet.is_stale(now) and reason != Reason.PERSONAL_ACCOUNT) or reason in NEEDS_AN_OWNER
     keeps = "runners are known as of the last complete list, and none is taken for lost meanwhile"
     if fleet.is_stale(now):
         keeps = "the state of the runners is unknown, and none is removed or replaced"
     yield Headline(
         HeadlineKind.BLIND,
-        Severity.CRITICAL if fleet.is_stale(now) or reason in NEEDS_AN_OWNER else Severity.ATTENTION,
+        Severity.CRITICAL if is_critical else Severity.ATTENTION,
         f"Runners cannot be read: {known.meaning}{code}; {keeps}.",
         known.fix.format(org=shell_command(fleet.org)),
         "ghapp doctor",

@@ -194,7 +194,6 @@ class OrgView:
         ended: Sequence[Job] = (),
         groups: RunnerGroups | None = None,
         settled_after_seconds: float = NOT_ASSIGNED_SECONDS,
-        hosted_labels: frozenset[str] = frozenset(),
         shared: SharedRunners = NOTHING_SHARED,
     ) -> JobQueue:
         """The org's jobs at `now`, and why each queued one waits.
@@ -206,7 +205,6 @@ class OrgView:
             ended: jobs that ended within the last hour.
             groups: the org's runner groups; None if they were not read. A repository has none.
             settled_after_seconds: as of `QueueInputs`.
-            hosted_labels: as of `QueueInputs`.
             shared: runners of other scopes that may take the jobs.
         """
         runners = list(runners)
@@ -227,7 +225,6 @@ class OrgView:
             version_steps=partial(self._steps_of_pool, runners, now) if too_old else no_steps,
             fresh=self.is_fresh(now) and shared.fresh,
             settled_after_seconds=settled_after_seconds,
-            hosted_labels=hosted_labels,
             shared=shared.runners,
         )
         return JobQueue(inputs, now)

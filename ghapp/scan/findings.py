@@ -24,11 +24,11 @@ from ghapp.runners.next_attempt import BLINDNESS
 from ghapp.runners.verdict import Limits, Reason, Verdict
 from ghapp.scan.looks import ListDifference, Look, Observed, ScannedRunner, fold_lists, observed, verdict_of
 from ghapp.versions.lifetime import EndDates, VersionStatus
-from ghapp.workflow_jobs.capacity import NOT_ASSIGNED_SECONDS
+from ghapp.workflow_jobs.capacity import NOT_ASSIGNED_SECONDS, available_runners
 from ghapp.workflow_jobs.demand import UnservedJob
 from ghapp.workflow_jobs.explanation import QueueExplanation, explain
 from ghapp.workflow_jobs.job import Job
-from ghapp.workflow_jobs.job_queue import JobQueue
+from ghapp.workflow_jobs.job_queue import JobQueue, SharedRunners
 from ghapp.workflow_jobs.labels import missing_labels, names_one_run
 from ghapp.workflow_jobs.queue_check import QueueLimits
 from ghapp.workflow_jobs.reason import UNSERVED, QueueReason
@@ -200,18 +200,18 @@ class Findings:
     def queue(self) -> JobQueue:
         """The jobs that were read, and all runners that may take them."""
         found, own = self.reading, [] if self.observed is None else self.observed.evidence
-        if found.scope.kind is ScopeKind.REPOSITORY:  # groups are of organizations, and their ids are others
-            own = [each._replace(group_id=None) for each in own]
         others = [each for look in found.others for each in fold_lists([look])[0].values()]
+        too_old = self.view.ended_versions(others, found.now)
+        groups = (found.groups or RunnerGroups(found.now))._replace(hosted_labels=tuple(found.hosted_labels))
         gap = 0.0 if self.observed is None else self.observed.gap
         return self.view.job_queue(
-            [*own, *others],
+            own,
             [self._with_visibility(each.job) for each in found.jobs or () if each.job.status != "over"],
             found.now,
             ended=[each.job for each in found.jobs or () if each.job.status == "over"],
-            groups=found.groups,
+            groups=groups,
             settled_after_seconds=min(NOT_ASSIGNED_SECONDS, gap or NOT_ASSIGNED_SECONDS),
-            hosted_labels=found.hosted_labels,
+            shared=SharedRunners(available_runners(others, (), too_old, found.now), groups),
         )
 
     def _with_visibility(self, job: Job) -> Job:

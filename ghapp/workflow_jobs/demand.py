@@ -14,7 +14,7 @@ from types import MappingProxyType
 
 from ghapp.installations.pool_matching import ScaledRule, pool_of, rule_named
 from ghapp.pods.phantom_kinds import is_assigned
-from ghapp.pods.pod import EphemeralRunner
+from ghapp.pods.pod import EphemeralRunner, is_in
 from ghapp.workflow_jobs.job import Job, is_over
 from ghapp.workflow_jobs.job_queue import JobQueue
 from ghapp.workflow_jobs.reason import QueueReason
@@ -105,7 +105,7 @@ def assigned_by_pool(
     ARC's runners have the scale set's name as their label.
 
     Args:
-        org: login of the org; objects of other orgs are not counted.
+        org: name of the org or another scope; objects of others are not counted.
         objects: ARC's objects by namespace, from fresh views only.
         rules: the org's configured pools.
     """
@@ -114,7 +114,7 @@ def assigned_by_pool(
         sharing = [rule for rule in rules if rule.namespace == namespace]
         counted |= {rule.name: counted.get(rule.name, 0) for rule in sharing if rule.replacer == "arc"}
         for each in found:
-            if each.org and each.org.lower() != org.lower():
+            if not is_in(org, each.org):
                 continue
             pool = _pool_of_object(each, sharing)
             if pool is not None:

@@ -65,7 +65,6 @@ class QueueInputs:
         groups: its runner groups; None if they were not read.
         mode: of `[remediation]`.
         own_images: as in the survey.
-        hosted_labels: labels of larger runners that GitHub hosts for the org, in lower case, as far as is known.
         left_at: from `departures`.
         version_steps: returns what to do about a pool's runners that are too old.
         fresh: False if the list of runners is missing or too old: no reason is given then, except for jobs not ours.
@@ -83,7 +82,6 @@ class QueueInputs:
     groups: RunnerGroups | None = None
     mode: Mode = "act"
     own_images: Sequence[str] = ()
-    hosted_labels: frozenset[str] = frozenset()
     left_at: Mapping[tuple[str, ...], float] = field(default_factory=dict)
     version_steps: Callable[[str], Sequence[VersionStep]] = no_steps
     fresh: bool = True
@@ -109,6 +107,7 @@ class JobQueue:
         self.capacities = capacities(inputs.runners, now, inputs.settled_after_seconds)
         self._shared = capacities(inputs.shared, now, inputs.settled_after_seconds)
         self.groups: Mapping[int, RunnerGroup] = by_id(inputs.groups)
+        self._hosted_labels = frozenset(() if inputs.groups is None else inputs.groups.hosted_labels)
         self.runner_labels = frozenset[str]().union(*(each.labels for each in self.capacities))
         self.pool_labels = normalized(label for rule in inputs.rules for label in rule.labels if label != EVERY_RUNNER)
         self.our_labels = self.runner_labels | self.pool_labels | frozenset(inputs.own_images)
@@ -167,7 +166,7 @@ class JobQueue:
         return may_be_ours(job, self.our_labels) and not self._names_a_larger_runner(job)
 
     def _names_a_larger_runner(self, job: Job) -> bool:
-        return bool(job.labels) and normalized(job.labels) <= self.inputs.hosted_labels
+        return bool(job.labels) and normalized(job.labels) <= self._hosted_labels
 
     def reason(self, job: Job) -> QueueReason | None:
         """Returns why a queued job waits; None for other jobs, or if that is not known.

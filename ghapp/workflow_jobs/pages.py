@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 from urllib.parse import urlencode
 
-from ghapp.deaths.job_story import JobOutcome, StoryStep, job_story
+from ghapp.deaths.job_story import JobOutcome, StoryStep, job_story, may_be_run_again
 from ghapp.installations.pool_matching import OTHER_POOL
 from ghapp.web.pages.views.paging import Paging, filter_of, page_of, paged, query_string, text_of
-from ghapp.web.pages.views.wording import Moment, duration, moment, web_address
+from ghapp.web.pages.views.wording import Moment, TextPart, coded, duration, moment, web_address
 from ghapp.workflow_jobs.demand import PoolDemand, demand
 from ghapp.workflow_jobs.documents import JOB_STATES, select_jobs, state_of
 from ghapp.workflow_jobs.explanation import QueueExplanation, QueueStep, explain
@@ -327,7 +327,7 @@ class StoryLine(NamedTuple):
     """One event of the job's story; `at` is None if it is not known when it happened."""
 
     at: Moment | None
-    text: str
+    text: tuple[TextPart, ...]
     is_bad: bool
 
 
@@ -356,6 +356,7 @@ class JobPageView(NamedTuple):
     ran: str
     why: WhyView | None
     is_held: bool
+    may_be_run_again: bool
     story: tuple[StoryLine, ...]
 
 
@@ -387,8 +388,9 @@ def job_page(queue: JobQueue, job: Job, outcome: JobOutcome, now: float) -> JobP
         ran="" if begun is None else duration(max(0.0, (job.ended_at or now) - begun)),
         why=None if why is None else _why(line, why, now),
         is_held=job.waiting and line.state == "queued",
+        may_be_run_again=may_be_run_again(job, outcome),
         story=tuple(
-            StoryLine(moment(each.at, now), sentence(each.text), is_bad=each.step is StoryStep.DIED)
+            StoryLine(moment(each.at, now), coded(sentence(each.text)), is_bad=each.step is StoryStep.DIED)
             for each in job_story(job, line.pool, why, outcome, now)
         ),
     )

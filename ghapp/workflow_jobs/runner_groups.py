@@ -32,10 +32,17 @@ class RunnerGroup(NamedTuple):
 
 
 class RunnerGroups(NamedTuple):
-    """All groups of an organization, and when they were read (epoch seconds). Fields are only ever appended."""
+    """What GitHub knows of an organization's runners beside their list. Fields are only ever appended.
+
+    Attributes:
+        read_at: when it was read (epoch seconds).
+        groups: all groups.
+        hosted_labels: labels of the larger runners that GitHub hosts for it, in lower case, as far as is known.
+    """
 
     read_at: float
     groups: tuple[RunnerGroup, ...] = ()
+    hosted_labels: tuple[str, ...] = ()
 
 
 def excludes(group: RunnerGroup, job: Job) -> bool:

@@ -91,8 +91,9 @@ def queue_report(check: QueueCheck, queue: JobQueue) -> Report:
         if _is_private(check, queue) or worst.reason in FOR_EVERYONE:
             parts.append(_steps(worst))
     parts.append(
-        "This check follows the jobs: another reason is shown within a minute, another number of jobs within "
-        f"{duration(REFRESH_SECONDS)}. It completes when none waits. The topic `{QUIET_TOPIC}` turns it off."
+        "This check follows the jobs: another reason, and another number of jobs that no runner can take, is shown "
+        f"within a minute, any other number within {duration(REFRESH_SECONDS)}. It completes when none waits. The "
+        f"topic `{QUIET_TOPIC}` turns it off."
     )
     return Report(
         title=_title(waiting, explained, check.more),
@@ -114,14 +115,14 @@ def _queued(check: QueueCheck, queue: JobQueue) -> list[Job]:
 
 
 def reasons_digest(check: QueueCheck, queue: JobQueue) -> str:
-    """A hash of what the check means: the reasons for which a job cannot start while no runner is online for it.
+    """A hash of what the check means: for how many jobs no runner is online, and the reasons.
 
-    Labels that no runner has are part of it: the advice names them. How many jobs wait, and whether busy runners are
+    Labels that no runner has are part of it: the advice names them. How many others wait, and whether busy runners are
     idle for a moment, changes with each event and means nothing else.
     """
     unserved = [(job, reason) for job in _queued(check, queue) if (reason := queue.reason(job)) in UNSERVED]
     lacking = {tuple(sorted(job.labels)) for job, reason in unserved if reason is QueueReason.NO_RUNNER_WITH_LABELS}
-    meaning = [sorted({reason for _, reason in unserved}), sorted(lacking)]
+    meaning = [sorted(Counter(reason for _, reason in unserved).items()), sorted(lacking)]
     return hashlib.sha256(json.dumps(meaning).encode()).hexdigest()[:32]
 
 

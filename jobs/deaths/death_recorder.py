@@ -26,7 +26,7 @@ from ghapp.installations.installation import Installation
 from ghapp.installations.pool_matching import metric_pool, runner_pool
 from ghapp.log import logger, redact
 from ghapp.pods.degraded_sources import logs_source
-from ghapp.pods.pod import ORGANIZATION_LABEL, Pod, is_in
+from ghapp.pods.pod import Pod, is_in, registered_at
 from ghapp.queue import jobs
 from ghapp.queue.jobs import JobName
 from ghapp.runners.evidence import Evidence
@@ -305,10 +305,10 @@ class DeathRecorder:
     async def _find_owner(self, pod: Pod) -> tuple[Installation | None, Evidence | None]:
         """Returns the org of a runner, and the runner's record.
 
-        Of several orgs in one namespace, the one that the pod's label names, or the only one that knows the pod's name.
+        Of several orgs in one namespace, the one that the pod's labels name, or the only one that knows the pod's name.
         In doubt none: its last lines are not for others to read.
         """
-        label, runners = pod.labels.get(ORGANIZATION_LABEL, ""), self.stores.runners
+        label, runners = registered_at(pod.labels), self.stores.runners
         tenants = [each for each in await self._tenants(pod.namespace) if any(is_in(name, label) for name in each.own)]
         known: list[tuple[Installation, Evidence | None]] = []
         for installation in tenants:

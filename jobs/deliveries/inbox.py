@@ -27,7 +27,7 @@ from jobs.deaths.job_deaths import enqueue_ended, enqueue_run_again, enqueue_sus
 from jobs.deliveries.check_run_events import handle_check_event
 from jobs.deliveries.scopes import ScopeShare, shares_of
 from jobs.history.job_times import count_job_times, history_pools, taken_jobs
-from jobs.installations.discover import contradict, discover_soon, installation_changed
+from jobs.installations.discover import contradict, discover_soon, installation_changed, list_repositories_again
 
 log = logger(__name__)
 
@@ -217,6 +217,7 @@ async def _take_effect_on_orgs(
                 await installation_changed(context, delivery)
             case "installation_repositories" if delivery.installation is not None:
                 await contradict(context, delivery.installation.id)
+                await list_repositories_again(context, delivery.installation.id)
                 await context.reports.try_again(delivery.installation.id)
             case "check_run" | "check_suite":
                 done = await handle_check_event(context, event, delivery)

@@ -136,6 +136,12 @@ def _next_slot(now: float, wait: float, installations: int) -> tuple[int, float]
     return slot, slot * wait
 
 
+async def list_repositories_again(context: JobContext, installation_id: int) -> None:
+    """Has the next search for scopes list the installation's repositories, whose names or number have changed."""
+    if (known := await context.scoped_repositories.get(installation_id)) is not None:
+        await context.scoped_repositories.put(installation_id, known._replace(listed_at=0.0))
+
+
 async def contradict(context: JobContext, installation_id: int) -> None:
     """Discards GitHub's cached answers about an installation and its repositories' scopes, after a delivery."""
     for each in (installation_id, *(scope.id for scope in await context.installations.scopes_of(installation_id))):

@@ -81,7 +81,8 @@ async def _found(
     try:
         client = await context.installation_client(installation, Purpose.REPORT)
         taken = await _of_patterns(context, installation, client, patterns, known) if patterns else []
-        of_names = [await _named(installation, client, each, known) for each in named]
+        slots = asyncio.Semaphore(AT_ONCE)
+        of_names = await asyncio.gather(*(_named(installation, client, slots, each, known) for each in named))
     except GitHubError as error:
         log.warning("scopes not found", org=installation.org, error=type(error).__name__, why=str(error))
         return [*known]
@@ -89,12 +90,17 @@ async def _found(
 
 
 async def _named(
-    installation: Installation, client: InstallationClient, named: str, known: Iterable[Installation]
+    installation: Installation,
+    client: InstallationClient,
+    slots: asyncio.Semaphore,
+    named: str,
+    known: Iterable[Installation],
 ) -> Installation | None:
     """Returns the scope of a repository that a rule names; None if there is none, see `find_scopes_of`."""
     name = named.partition("/")[2]
     try:
-        found = await read_repository(client, installation.at_github(named))
+        async with slots:
+            found = await read_repository(client, installation.at_github(named))
     except GitHubError as error:
         log.warning("repository not read", org=installation.org, repository=named, why=str(error))
         return next((each for each in known if each.org.partition("/")[2].lower() == name), None)

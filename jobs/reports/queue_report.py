@@ -12,6 +12,8 @@ from dataclasses import replace
 
 from ghapp.errors import GitHubError
 from ghapp.github.checks import Checks
+from ghapp.github.hosted_runners import read_hosted_labels
+from ghapp.github.installation_client import InstallationClient
 from ghapp.github.runner_groups import read_runner_groups
 from ghapp.installations.installation import Installation
 from ghapp.installations.pacing import Purpose
@@ -99,29 +101,44 @@ def _lasting_reason(queue: JobQueue, job: Job) -> QueueReason | None:
 
 
 async def _with_runner_groups(context: JobContext, installation: Installation, queue: JobQueue) -> JobQueue:
-    """Reads the runner groups if a job waits for their runners, and they were not read within the hour.
+    """Reads the runner groups if they may be why a job waits, and they were not read within the hour.
 
-    With an enterprise among the scopes, its groups are read, too, whatever a job waits for.
+    That is a job for runners of a group, or one whose labels no runner has: they may be those of a larger runner that
+    GitHub hosts. With an enterprise among the scopes, its groups are read, too, whatever a job waits for.
     """
     known, now = queue.inputs.groups, queue.now
     waiting = [job for job in queue.queued if now - job.queued_at >= NOT_ASSIGNED_SECONDS]
-    used = {each.group_id for job in waiting for each in queue.placement(job).able if each.group_id is not None}
     if installation.kind is not ScopeKind.ORGANIZATION:
         return queue  # it has no groups, and its organization's are read for its own jobs
     with_inherited = any(each.enterprise is not None for each in context.settings.scopes)
-    if not (used or (with_inherited and waiting)) or (known is not None and 0 <= now - known.read_at < GROUPS_SECONDS):
+    is_concerned = (with_inherited and waiting) or any(_concerns_groups(queue, job) for job in waiting)
+    if not is_concerned or (known is not None and 0 <= now - known.read_at < GROUPS_SECONDS):
         return queue
     try:
         client = await context.installation_client(installation, Purpose.REPORT)
         org = client.installation.org
         all_used = {each.group_id for each in queue.capacities if each.group_id is not None}
-        groups = RunnerGroups(now, await read_runner_groups(client, org, all_used, with_inherited=with_inherited))
+        found = await read_runner_groups(client, org, all_used, with_inherited=with_inherited)
+        groups = RunnerGroups(now, found, await _hosted_labels(client, known))
     except GitHubError as error:
         log.warning("runner groups not read", installation=installation.id, org=installation.org, why=str(error))
         read_at = now - GROUPS_SECONDS + GROUPS_RETRY_SECONDS
-        groups = RunnerGroups(read_at, known.groups if known is not None else ())
+        groups = RunnerGroups(read_at) if known is None else known._replace(read_at=read_at)
     await context.runner_groups.keep(installation.id, groups)
     return JobQueue(replace(queue.inputs, groups=groups), now)
+
+
+def _concerns_groups(queue: JobQueue, job: Job) -> bool:
+    is_of_group = any(each.group_id is not None for each in queue.placement(job).able)
+    return is_of_group or queue.reason(job) is QueueReason.NO_RUNNER_WITH_LABELS
+
+
+async def _hosted_labels(client: InstallationClient, known: RunnerGroups | None) -> tuple[str, ...]:
+    """Reads the labels of GitHub's larger runners. Most organizations have none, and not every App may read them."""
+    try:
+        return tuple(sorted(await read_hosted_labels(client, client.installation.org)))
+    except GitHubError:
+        return () if known is None else known.hosted_labels
 
 
 async def _with_outcomes(

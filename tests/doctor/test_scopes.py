@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 
 from ghapp.doctor.finding import FindingStatus
-from ghapp.installations.doctor import of_installation, of_scopes, of_sweeps
+from ghapp.installations.doctor import of_installation, of_scopes, of_sweeps, of_unknown_orgs
 from ghapp.installations.installation import Installation, repository_scope
 from ghapp.installations.scope import ScopeRule
 from ghapp.runners.evidence import Survey
 from ghapp.runners.next_attempt import NextAttempt
-from ghapp.settings import Settings
+from ghapp.settings import PoolSettings, Settings
 
 WEB = "https://github.com"
 ACME = Installation(7, "acme", 2, {"administration": "write"})
@@ -38,6 +38,30 @@ def settings(*scopes, tokens=()):
 def test_a_row_that_finds_nothing_is_reported_with_why(rule, known, text):
     found = of_scopes(settings(rule), known)
     assert [each.text.startswith(text) for each in found] == ([True] if text else [])
+
+
+@pytest.mark.parametrize(
+    ("org", "rules", "status", "fix"),
+    [
+        ("acme/api", (), FindingStatus.WRONG, 'add [[scopes]] repository = "acme/api", or fix the name'),
+        (
+            "acme/api",
+            (ScopeRule(repository="acme/web"),),
+            FindingStatus.WRONG,
+            'add [[scopes]] repository = "acme/api"',
+        ),
+        ("Acme/API", (ScopeRule(repositories="acme/a*"),), FindingStatus.OK, ""),
+        ("acme/api", (ScopeRule(repositories="other/*"),), FindingStatus.WRONG, "add [[scopes]]"),
+        ("acme/api", (ScopeRule(repository="acme/api"),), FindingStatus.OK, ""),
+        ("enterprises/corp", (ScopeRule(enterprise="corp"),), FindingStatus.OK, ""),
+        ("enterprises/corp", (), FindingStatus.WRONG, 'add [[scopes]] enterprise = "corp", or fix the name'),
+    ],
+)
+def test_a_pool_of_a_scope_that_is_not_there_is_wrong_unless_a_rule_may_find_it(org, rules, status, fix):
+    known = replace(settings(*rules), pools=(PoolSettings(org, "own", ("own",)),))
+    (found,) = of_unknown_orgs(known, ["acme"])
+    assert (found.status, found.org) == (status, org)
+    assert fix in (found.fix or "")
 
 
 def test_an_enterprise_with_a_token_is_right():

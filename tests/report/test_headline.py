@@ -112,6 +112,13 @@ def test_blindness_is_critical_once_observations_are_too_old(age, severity):
     assert found(online(), survey=blind)[0].severity is severity
 
 
+def test_a_person_s_account_is_nothing_critical():
+    attempt = NextAttempt(Reason.PERSONAL_ACCOUNT)
+    (headline,) = found(survey=survey(swept_at=None), attempt=attempt)
+    assert (headline.kind, headline.severity) == (HeadlineKind.BLIND, Severity.ATTENTION)
+    assert headline.step == 'add them to the configuration, as [[scopes]] repositories = "acme/*"; see docs/scopes.md'
+
+
 @pytest.mark.parametrize("failure", sorted(NEEDS_AN_OWNER))
 def test_what_only_an_owner_can_end_is_critical_at_once(failure):
     assert found(online(), survey=replace(FAILING, failure=failure))[0].severity is Severity.CRITICAL

@@ -161,6 +161,24 @@ async def test_groups_that_cannot_be_read_are_no_reason(story):
         assert (await why(app, job)).reason == "NotAssigned"
 
 
+@pytest.mark.parametrize(("is_refused", "reason"), [(False, "HostedByGitHub"), (True, "NoRunnerWithLabels")])
+async def test_a_job_for_a_larger_runner_that_github_hosts_is_none_of_ours(story, is_refused, reason):
+    async with story() as app:
+        app.sandbox.world.orgs["acme"].hosted_runners = ("Linux-Large",)
+        await later(app, 0)
+        (job,) = await queued(app, ["linux-large"])
+        await later(app, 300)
+        assert (await why(app, job)).reason == "NoRunnerWithLabels", "these runners were not read yet"
+        if is_refused:
+            app.sandbox.control.fault(match=".*hosted-runners.*", status=403)
+        assert await reported(app) == ([CheckRunOutcome.CREATED] if is_refused else [])
+        assert (await why(app, job)).reason == reason
+        before = sum(each["total"] for name, each in app.account()["calls"].items() if "hosted-runners" in name)
+        await reported(app)
+        after = sum(each["total"] for name, each in app.account()["calls"].items() if "hosted-runners" in name)
+        assert (before, after) == (1, 1), "they are read once an hour"
+
+
 @pytest.mark.parametrize(
     ("mode", "paused", "reason"),
     [("act", False, "RunnersLost"), ("act", True, "PoolPaused"), ("dry-run", False, "RunnersLost")],

@@ -10,12 +10,14 @@ from ghapp.report.check_run import SWEEP
 from ghapp.runners.delivery_lag import DeliveryArrivals, LateArrival
 from ghapp.runners.verdict import State
 from ghapp.sandbox.config import LEAST_PRIVILEGE, PoolConfig
+from ghapp.sandbox.fleet.jobs import SandboxRepository
 from jobs.checks.publisher import CheckRunOutcome
 from jobs.delivery_gaps.completeness import delivery_gaps
 from jobs.installations.discover import discover_installations
 from jobs.installations.scopes import find_scopes_of
 from jobs.reports.health_report import report_installation
 from jobs.runners.sweep import sweep_installation
+from jobs.versions.end_dates import read_versions_of
 
 OWN = "api-own"
 AT_API = {"api": (PoolConfig(name=OWN, size=3, ephemeral=False),)}
@@ -125,6 +127,14 @@ async def test_a_lost_runner_of_the_organization_does_not_touch_the_repository_s
             assert await app.states() == {State.HEALTHY: 3}
 
 
+async def test_versions_are_asked_for_where_the_runners_are(scoped):
+    async with scoped() as app:
+        api = (await scopes(app))["acme/api"]
+        await live_in(app, api)
+        assert await read_versions_of(app.context, api.id) == 1
+        assert calls(app, "GET /repos/{owner}/{repo}/actions/runners/deprecations/{version}") == 1
+
+
 async def test_discovery_keeps_scopes_and_enqueues_the_search(scoped):
     async with scoped() as app:
         api = (await scopes(app))["acme/api"]
@@ -209,6 +219,17 @@ async def test_a_repository_without_runners_for_a_day_is_no_scope_any_more_and_i
         assert [*await scopes(app)] == ["acme/api"]
 
 
+async def test_a_repository_that_the_app_is_given_access_to_is_found_at_once(scoped):
+    async with scoped(PATTERN) as app:
+        app.listen()
+        app.sandbox.control.select("acme", repositories=["web"])
+        await app.receive_all()
+        assert await scopes(app) == {}
+        app.sandbox.control.select("acme", repositories=["web", "api"])
+        await app.receive_all()
+        assert [*await scopes(app)] == ["acme/api"]
+
+
 async def test_a_renamed_repository_stays_the_same_scope_under_its_configured_name(scoped):
     async with scoped() as app:
         api = (await scopes(app))["acme/api"]
@@ -244,6 +265,30 @@ async def test_another_repository_of_the_same_name_has_lost_none_of_the_first_on
         (new,) = (await scopes(app)).values()
         assert new.id == api.id - 7_000
         assert await app.context.installations.one(api.id) is None
+
+
+async def test_runners_of_a_repository_that_got_the_name_of_a_renamed_one_are_never_those_of_the_first(scoped):
+    async with scoped(PATTERN + OWN_POOL + OWN_POOL.replace("acme/api", "acme/api-two")) as app:
+        (api,) = (await scopes(app)).values()
+        await live_in(app, api)
+        world, org = app.sandbox.world, app.sandbox.world.orgs["acme"]
+
+        def rename_and_create_another():
+            first, its_runners = org.repositories.pop("api"), org.at_repositories.pop("api")
+            first.name, its_runners.login = "api-two", "acme/api-two"
+            org.repositories["api-two"], org.at_repositories["api-two"] = first, its_runners
+            org.repositories["api"] = SandboxRepository(first.id + 7_000, "acme", "api")
+            org.at_repositories["api"] = world._elsewhere(first.id + 7_000, AT_API["api"], "acme/api", 300)
+
+        app.sandbox.control.in_world(rename_and_create_another)
+        assert [(await live_in(app, api)).flaw for _ in range(2)] == ["OrganizationRenamed"] * 2
+        found = await scopes(app)
+        assert {each.org: each.id for each in found.values()} == {"acme/api-two": api.id, "acme/api": api.id - 7_000}
+        await live_in(app, *found.values(), intervals=4)
+        for each in found.values():
+            with of(app, each):
+                assert await app.states() == {State.HEALTHY: 3}
+        assert app.sandbox.control.controller_events() == []
 
 
 async def test_what_ends_for_the_installation_ends_for_its_repositories(scoped):

@@ -14,10 +14,9 @@ import msgspec
 from ghapp.cluster.wire import envelope
 from ghapp.cluster.wire.envelope import Items, Meta, ObjectPage
 from ghapp.decoding import LONGEST_TEXT, RowDecoder
-from ghapp.pods.pod import EphemeralRunner
+from ghapp.pods.pod import EphemeralRunner, registered_at
 
 SCALE_SET = "actions.github.com/scale-set-name"
-ORGANIZATION = "actions.github.com/organization"
 
 _GENERATED = re.compile(r"-[bcdfghjklmnpqrstvwxz2456789]{5}$")
 """The suffix that Kubernetes appends for `generateName`."""
@@ -81,7 +80,7 @@ def _value(found: _EphemeralRunner, read_at: float | None) -> EphemeralRunner:
         finalizers=tuple(meta.finalizers or ()),
         deleting_since=meta.deleting_since,
         scale_set=labels.get(SCALE_SET) or _owning_set(meta),
-        org=labels.get(ORGANIZATION, ""),
+        org=registered_at(labels),
         read_at=read_at,
         repository=_text(status.job_repository_name),
     )

@@ -501,6 +501,21 @@ async def test_a_death_that_may_belong_to_two_orgs_is_recorded_for_neither(recor
     assert [each.runner_name for each in await Deaths(redis).recent(8, 0.0, 9)] == ["labelled"]
 
 
+async def test_a_death_of_a_repository_s_runner_is_the_repository_s(recorder, api, asked, redis):
+    pools = (PoolSettings("acme", "linux", namespace=NS), PoolSettings("acme/api", "linux", namespace=NS))
+    replace_pools(recorder.settings, pools)
+    scope = Installation(-3, "acme/api", -3, parent=INSTALLATION)
+    await Installations(redis).put(scope)
+    labels = {"actions.github.com/organization": "acme"}
+    for name, more in (("its-own", {}), ("the-repositorys", {"actions.github.com/repository": "api"})):
+        api.control.pod(NS, name, labels=labels | more)
+        api.control.container_ends(NS, name, exit_code=1)
+    async with watching(recorder):
+        await seen(recorder, api)
+    assert [each.runner_name for each in await Deaths(redis).recent(scope.id, 0.0, 9)] == ["the-repositorys"]
+    assert [each.runner_name for each in await Deaths(redis).recent(INSTALLATION, 0.0, 9)] == ["its-own"]
+
+
 async def test_the_last_lines_of_a_runner_are_stored_without_secrets(recorder, api, asked):
     api.control.pod(NS, "a")
     lines = ["+ ./config.sh --token AABF3JGZDX3P5PMEXLND6TS6FCWO6 --url x", "ghs_1234567890abcdef", "bye"]

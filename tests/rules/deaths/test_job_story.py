@@ -13,7 +13,9 @@ from ghapp.deaths.job_story import (
     StoryStep,
     how_known,
     job_story,
+    may_be_run_again,
     other_attempts,
+    rerun_command,
 )
 from ghapp.deaths.rerun import AUTO, Rerun, RerunNote, RerunState
 from ghapp.workflow_jobs.explanation import explain
@@ -46,6 +48,9 @@ BEGUN = "a step of the job had begun, and the pool does not run such jobs again 
 def story(known, outcome=NOTHING_KNOWN):
     jobs = queue([known], [busy()])
     return [each.text for each in job_story(known, POOL, explain(jobs, known), outcome, NOW)]
+
+
+BY_HAND = "; to run it again: `gh run rerun --job 7 --repo acme/api`"
 
 
 @pytest.mark.parametrize(
@@ -86,7 +91,7 @@ def story(known, outcome=NOTHING_KNOWN):
             JobOutcome(),
             ["no runner took it", "ended: cancelled"],
         ),
-        (FAILED, JobOutcome(DIED), [TAKEN, OOM, "ended: failure", "no re-run is known"]),
+        (FAILED, JobOutcome(DIED), [TAKEN, OOM, "ended: failure", f"no re-run is known{BY_HAND}"]),
         (
             FAILED,
             JobOutcome(DIED, ASKED),
@@ -106,7 +111,7 @@ def story(known, outcome=NOTHING_KNOWN):
             JobOutcome(DIED, ASKED._replace(state=RerunState.REFUSED, why="it is too old")),
             [
                 *(TAKEN, OOM, "ended: failure"),
-                "a re-run was requested by mona; GitHub refused it: it is too old",
+                f"a re-run was requested by mona; GitHub refused it: it is too old{BY_HAND}",
             ],
         ),
         (
@@ -114,7 +119,7 @@ def story(known, outcome=NOTHING_KNOWN):
             JobOutcome(DIED, note=RerunNote("StepsHadBegun", AUTO, NOW - 50)),
             [
                 *(TAKEN, OOM, "ended: failure"),
-                f"not run again by ghapp, as its pool is configured: {BEGUN}",
+                f"not run again by ghapp, as its pool is configured: {BEGUN}{BY_HAND}",
             ],
         ),
         (
@@ -261,3 +266,35 @@ def test_each_attempt_of_a_run_again_and_again_has_who_requested_it(requested, w
         "attempt 2 of the run is job 9: over on linux-3, failure",
         f"attempt 3 of the run is job 11{words}: queued",
     ]
+
+
+@pytest.mark.parametrize(
+    ("address", "repository", "command"),
+    [
+        ("", "acme/api", "gh run rerun --job 7 --repo acme/api"),
+        ("https://github.com/acme/api/actions/runs/1/job/7", "acme/api", "gh run rerun --job 7 --repo acme/api"),
+        ("https://ghes.example/acme/api/x", "acme/api", "gh run rerun --job 7 --repo ghes.example/acme/api"),
+        ("https://github.com/x", "", ""),
+    ],
+)
+def test_the_command_that_runs_a_job_again_names_another_host_than_githubs(address, repository, command):
+    assert rerun_command(7, repository, address) == command
+
+
+@pytest.mark.parametrize(
+    ("job", "outcome", "may_be"),
+    [
+        (FAILED, JobOutcome(DIED), True),
+        (FAILED, JobOutcome(), False),
+        (FAILED._replace(conclusion="success"), JobOutcome(DIED), False),
+        (FAILED, JobOutcome(DIED, ASKED), False),
+        (FAILED, JobOutcome(DIED, ACCEPTED), False),
+        (FAILED, JobOutcome(DIED, ASKED._replace(state=RerunState.REFUSED)), True),
+        (FAILED, JobOutcome(DIED, attempts=(FAILED._replace(id=8, attempt=2),)), False),
+        (RUNNING, JobOutcome(DIED), False),
+    ],
+)
+def test_a_job_may_be_run_again_by_hand_while_no_re_run_of_it_is_under_way(job, outcome, may_be):
+    assert may_be_run_again(job, outcome) is may_be
+    story = [each.text for each in job_story(job, "linux-4vcpu", None, outcome, NOW)]
+    assert any("gh run rerun" in text for text in story) is may_be

@@ -131,8 +131,9 @@ def test_a_repository_s_runners_are_in_no_group_of_its_organization():
     found = findings([runner(group_id=1)], scope=API, jobs=[queued()], groups=groups)
     assert (reasons(found), found.restricted_groups) == ([QueueReason.NOT_ASSIGNED], [])
     of_the_organization = look(runner(7, group_id=1), at=NOW)
-    found = findings([], scope=API, groups=groups, others=[of_the_organization])
+    found = findings([], scope=API, jobs=[queued()], groups=groups, others=[of_the_organization])
     assert [each.name for each in found.restricted_groups] == ["Default"]
+    assert reasons(found) == [QueueReason.GROUP_EXCLUDES_REPOSITORY], "its organization's runners are"
 
 
 def test_runners_that_cannot_be_read_are_the_first_headline_and_no_job_has_a_reason():

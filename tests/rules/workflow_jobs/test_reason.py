@@ -325,6 +325,6 @@ def test_a_queue_is_slow_whichever_runner_is_idle_for_a_moment(runners, inputs, 
 )
 def test_a_label_of_a_larger_runner_that_github_hosts_is_none_of_ours(runners, labels, reason):
     waiting = job(labels=labels)
-    shown = queue([waiting], runners, hosted_labels=frozenset({"big-linux"}))
+    shown = queue([waiting], runners, groups=RunnerGroups(NOW, hosted_labels=("big-linux",)))
     assert shown.reason(waiting) is reason
     assert shown.is_ours(waiting) == (reason in (R.ALL_BUSY, R.NO_RUNNER_WITH_LABELS))
