@@ -16,6 +16,7 @@ from ghapp.gate.active_shard import MOST_CANARIES, Deploy, Role, ShardRole, coun
 from ghapp.gate.agents import ON_A_MACHINE
 from ghapp.gate.shard_status import RunningJob, ShardStatus, causes
 from ghapp.gate.terraform_log import TerraformRun
+from ghapp.installations.scope_paths import path_segment
 from ghapp.untrusted_text import shell_command
 from ghapp.versions.lifetime import parse_version
 
@@ -239,7 +240,7 @@ def report_command(server: str, org: str, pool: str, shard: str, role: Role) -> 
 
     Without a shard it has the variable SHARD of the shell in its place, so that it fails unless that is set.
     """
-    path = "/".join(("v1/orgs", quote(org, safe=""), "pools", quote(pool, safe=""), "shards"))
+    path = "/".join(("v1/orgs", path_segment(org), "pools", quote(pool, safe=""), "shards"))
     address = f'"{server.rstrip("/") or "$GHAPP_URL"}/{path}/{quote(shard, safe="") or "$SHARD"}"'
     body = f"""-d '{{"role": "{role}"}}'"""
     token = shell_command("ghapp", "token", "create", "--org", org, "--scope", "claim")

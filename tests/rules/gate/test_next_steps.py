@@ -332,3 +332,9 @@ def test_a_drained_shard_that_takes_jobs_is_reported():
     answer = gate([*at_work("pink", 1), *at_work("purple", 6)], sources=sources)
     assert steps(answer) == ["drain purple, then stop it"]
     assert "It took 6 jobs lately: first make sure that it gets no more." in answer.next[0].why
+
+
+def test_the_command_that_reports_a_deploy_has_the_scope_as_one_segment_and_its_token():
+    command = next_steps.report_command("https://ghapp.example.com", "acme/runners", "linux", "pink", Role.INACTIVE)
+    assert "https://ghapp.example.com/v1/orgs/acme~runners/pools/linux/shards/pink" in command
+    assert "ghapp token create --org acme/runners --scope claim" in command
