@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ghapp.cli.context import run, settings_here, show
-from ghapp.exit_codes import FAILED
+from ghapp.errors import ConfigurationError
+from ghapp.exit_codes import FAILED, MISUSED
 
 if TYPE_CHECKING:
     from ghapp.doctor.finding import Finding
@@ -23,14 +24,23 @@ if TYPE_CHECKING:
 def doctor(*, only_problems: bool, as_json: bool) -> None:
     """Check configuration, Redis, roles, GitHub and the cluster, and print a fix for each problem.
 
-    With GHAPP_URL the server there is checked, as its web role sees it.
+    With GHAPP_URL the server there is checked, as its web role sees it. Mistakes of the configuration come first, and
+    alone; the exit code is then 2.
 
     Example: ghapp doctor --problems
     """
-    from ghapp.doctor.finding import FindingCounts, FindingStatus
+    from ghapp.doctor.finding import Finding, FindingCounts, FindingStatus
+    from ghapp.doctor.mistakes import of_mistakes
 
-    settings = settings_here()
-    findings = run(_findings(settings))
+    code, url, findings = FAILED, None, list[Finding]()
+    try:
+        settings = settings_here()
+        url, findings = settings.url, run(_findings(settings))
+    except ConfigurationError as error:
+        if not error.mistakes:
+            raise
+        code, findings = MISUSED, of_mistakes(error, os.environ)
+        click.echo("ghapp: the configuration has mistakes", err=True)
     counts = FindingCounts.of(findings)
     shown = [each for each in findings if each.status is not FindingStatus.OK or not only_problems]
     if as_json:
@@ -41,9 +51,9 @@ def doctor(*, only_problems: bool, as_json: bool) -> None:
 
         if shown:
             show(findings_table(shown))
-        show(findings_text(counts, settings.url))
+        show(findings_text(counts, url))
     if counts.problems:
-        sys.exit(FAILED)
+        sys.exit(code)
 
 
 async def _findings(settings: Settings) -> list[Finding]:

@@ -33,19 +33,28 @@ class StoryStep(StrEnum):
     NEXT_ATTEMPT = "next-attempt"
 
 
+TO_RUN_AGAIN = "; to run it again: "
+
 _ORDER = {step: place for place, step in enumerate(StoryStep)}
 
 
 class StoryEvent(NamedTuple):
     """One event: when (None: not known), which step, and what happened, as a part of a sentence.
 
-    `follows_rerun`: it came of the re-run, and stands after it: GitHub's dates are whole seconds, of another clock.
+    `command` runs the job again, where that is still to be done. `follows_rerun`: it came of the re-run, and stands
+    after it: GitHub's dates are whole seconds, of another clock.
     """
 
     at: float | None
     step: StoryStep
     text: str
     follows_rerun: bool = False
+    command: str = ""
+
+    @property
+    def full_text(self) -> str:
+        """The text with the command between backticks; the text itself may have backticks of anybody's names."""
+        return f"{self.text}{TO_RUN_AGAIN}`{self.command}`" if self.command else self.text
 
 
 class JobOutcome(NamedTuple):
@@ -249,23 +258,23 @@ def _conclusion(job: Job) -> str:
 def _rerun(outcome: JobOutcome, later: Sequence[Job], now: float, command: str) -> Iterable[StoryEvent]:
     """Yields what is known of a re-run; `command` runs the job again, where that is still to be done."""
     rerun, note = outcome.rerun, outcome.note
-    by_hand = f"; to run it again: `{command}`" if command and outcome.death is not None and not later else ""
+    by_hand = command if outcome.death is not None and not later else ""
     if rerun is not None:
         result = {
             RerunState.REQUESTED: "GitHub has not confirmed it yet",
             RerunState.ACCEPTED: f"it is attempt {rerun.attempt + 1} of the run",
-            RerunState.REFUSED: f"GitHub refused it{f': {rerun.why}' if rerun.why else ''}{by_hand}",
+            RerunState.REFUSED: f"GitHub refused it{f': {rerun.why}' if rerun.why else ''}",
         }[rerun.state]
         text = f"a re-run was requested by {rerun_requester(rerun.by)}; {result}"
-        yield StoryEvent(rerun.at, StoryStep.RERUN, text)
+        yield StoryEvent(rerun.at, StoryStep.RERUN, text, command=by_hand if rerun.state is RerunState.REFUSED else "")
     elif note is not None:
         words = WHY_NOT[RerunRefusal(note.reason)] if note.reason in set(RerunRefusal) else f"{note.reason}."
         again = (note.next_at or 0.0) - now
         retry = f"; tried again in {duration(again)}" if again > 0 else ""
         text = f"not run again by {rerun_requester(note.by)}: {words[:1].lower()}{words[1:].removesuffix('.')}"
-        yield StoryEvent(note.at, StoryStep.RERUN, text + (retry or by_hand))
+        yield StoryEvent(note.at, StoryStep.RERUN, text + retry, command="" if retry else by_hand)
     elif outcome.death is not None and not later:
-        yield StoryEvent(None, StoryStep.RERUN, f"no re-run is known{by_hand}")
+        yield StoryEvent(None, StoryStep.RERUN, "no re-run is known", command=by_hand)
 
 
 def rerun_requester(by: str) -> str:

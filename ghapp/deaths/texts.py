@@ -126,8 +126,8 @@ def _story(story: Sequence[StoryEvent]) -> Iterable[str]:
 
 def _event(event: StoryEvent) -> str:
     if event.at is None:
-        return prose(event.text[:1].upper() + event.text[1:])
-    return f"{time_of(event.at)}: {prose(event.text)}"
+        return prose(event.full_text[:1].upper() + event.full_text[1:])
+    return f"{time_of(event.at)}: {prose(event.full_text)}"
 
 
 def _common(death: Death, common: Correlation, *, is_private: bool) -> Iterable[str]:

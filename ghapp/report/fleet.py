@@ -15,7 +15,7 @@ from ghapp.leaks.reaper_status import ReaperStatus
 from ghapp.pods.degraded_sources import DegradedSource
 from ghapp.pods.phantom_kinds import Phantom
 from ghapp.pods.pod_claim import claim_on
-from ghapp.remediation.fuse import WHOLE_INSTALLATION, Fuse, Position
+from ghapp.remediation.fuse import WHOLE_INSTALLATION, Fuse, FuseLimits, Position
 from ghapp.remediation.pause import PauseView
 from ghapp.remediation.status import (
     NO_REPLACEMENT,
@@ -52,7 +52,8 @@ class FleetView:
         unserved: jobs that no online runner can take and that have waited for long enough to be reported.
         slow: jobs that have waited for a busy pool for long enough to be reported.
         gates: the gates of deployed shards, by `gate_checks.place_of`.
-        prove_seconds: of the `[fuse]` table; a request without a successor for longer is reported.
+        fuse_limits: the `[fuse]` table. A request without a successor for `prove_seconds` is reported, and so are as
+            many suspects at once as would trip a fuse.
     """
 
     view: OrgView
@@ -71,7 +72,7 @@ class FleetView:
     unserved: Sequence[UnservedJob] = ()
     slow: Sequence[UnservedJob] = ()
     gates: Mapping[str, GateState] = field(default_factory=dict)
-    prove_seconds: float = 300.0
+    fuse_limits: FuseLimits = field(default_factory=FuseLimits)
 
     @property
     def org(self) -> str:

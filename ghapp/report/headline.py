@@ -3,10 +3,11 @@
 The page, `ghapp runners`, the terminal, the check run and the API begin with the first of these headlines, and list the
 others as what is open. Each says what is wrong, what it means, and what to do next: the sentences exist here alone.
 
-In this order: GitHub cannot be read; runners are lost; a fuse is not closed; runners that are too old; jobs without a
-runner; a gate failed; phantoms; sources of the cluster that are not seen; a pause; offline runners; jobs that wait for
-a busy pool; versions that end soon. Within one kind, what waits for a person comes first. A suspect is no headline in
-its first minutes: each ephemeral runner is one for seconds at the end of its job.
+In this order: GitHub cannot be read; runners are lost; many are missing at once; a fuse is not closed; too old runners;
+jobs without a runner; a gate failed; phantoms; sources of the cluster that are not seen; a pause; offline runners; jobs
+that wait for a busy pool; versions that end soon. Within one kind, what waits for a person comes first. A suspect is no
+headline in its first minutes, for each ephemeral runner is one for seconds at the end of its job; as many at once as
+would trip a fuse are one from their first list on.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from ghapp.remediation.fuse import (
     FuseReason,
     Position,
     resume_command,
+    threshold,
 )
 from ghapp.remediation.pause import PauseView
 from ghapp.remediation.status import (
@@ -64,6 +66,7 @@ class HeadlineKind(StrEnum):
 
     BLIND = "blind"
     LOST = "lost"
+    MASS_SUSPECT = "mass-suspect"
     FUSE = "fuse"
     TOO_OLD = "too-old"
     UNSERVED = "unserved"
@@ -146,6 +149,7 @@ def headlines(fleet: FleetView, pools: Sequence[PoolView], now: float) -> list[H
     found = [
         *_limited(_blind(fleet, now)),
         *_limited(_lost(fleet, pools, now)),
+        *_limited(_many_suspects(fleet, pools, now)),
         *_limited(_fuses(fleet, pools)),
         *_limited(_versions(fleet, now)),
         *_limited(_unserved(fleet, pools)),
@@ -194,6 +198,7 @@ def _by_state(several: Sequence[Headline]) -> str:
 
 _TOGETHER: dict[HeadlineKind, Callable[[int, Sequence[Headline]], str]] = {
     HeadlineKind.LOST: lambda count, _: f"{counted(count, 'runner')} lost",
+    HeadlineKind.MASS_SUSPECT: lambda count, _: f"{counted(count, 'runner')} missing at once",
     HeadlineKind.FUSE: lambda count, several: f"{count:,} fuses not closed, {several[0].short}",
     HeadlineKind.TOO_OLD: lambda count, _: f"{counted(count, 'runner')} too old",
     HeadlineKind.UNSERVED: lambda count, _: f"{counted(count, 'job')} without a runner",
@@ -270,7 +275,7 @@ def _lost(fleet: FleetView, pools: Sequence[PoolView], now: float) -> Iterator[H
         worst = _worst(statuses)
         total = len(pool.members)
         healed = [each for each in pool.healed if since is not None and (each.evidence.healed_at or 0.0) >= since]
-        unanswered = sum(is_unanswered(each, now, fleet.prove_seconds) for each in statuses)
+        unanswered = sum(is_unanswered(each, now, fleet.fuse_limits.prove_seconds) for each in statuses)
         step, command = _step(fleet, pool, worst, unanswered)
         progress = _progress(statuses, len(healed), worst)
         if pool.fuse.position is Position.STOPPED and not worst.is_stopped:
@@ -409,6 +414,37 @@ def _after_stop(fuse: Fuse) -> str:
     if fuse.reason is FuseReason.POOLS_STOPPED:
         return "see why each pool is stopped, paused or not configured, then resume"
     return "find out why no successor came online, then resume; it goes on by itself when one comes"
+
+
+# ---- many runners that are missing at once
+
+
+def _many_suspects(fleet: FleetView, pools: Sequence[PoolView], now: float) -> Iterator[Headline]:
+    """Suspects of one pool that would trip its fuse if they are confirmed. One whose job explains it does not count."""
+    for pool in pools:
+        missing = [
+            each
+            for each in pool.members
+            if each.state is State.SUSPECT
+            and each.replacement.stage is ReplacementStage.SUSPECT
+            and not each.is_lasting_suspect(now, fleet.view.limits)
+        ]
+        if len(missing) < threshold(len(pool.members), fleet.fuse_limits):
+            continue
+        of_them = f"{len(missing):,} of {counted(len(pool.members), 'runner')} of {pool.name}"
+        yield Headline(
+            HeadlineKind.MASS_SUSPECT,
+            Severity.ATTENTION,
+            f"{of_them} {are(len(missing))} missing from GitHub's list at once: GitHub is asked for each, and none "
+            f"counts as lost before a second 404, {fleet.view.limits.confirm_seconds:g} s after the first.",
+            "wait: it is confirmed, or they are back, with the next sweeps",
+            since=_since(missing),
+            page=_runners(pool.name, State.SUSPECT),
+            pool=pool.name,
+            short=f"{counted(len(missing), 'runner')} missing at once",
+            affected=len(missing),
+            meaning="many suspect",
+        )
 
 
 # ---- fuses of pools without a loss that waits

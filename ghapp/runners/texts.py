@@ -19,11 +19,26 @@ from ghapp.runners.verdict import Reason, State, is_absent
 LONGEST_WHY = 200
 
 COUNTED = (State.HEALTHY, State.STARTING, State.OFFLINE, State.SUSPECT, State.INVALIDATED, State.UNKNOWN)
-HEALED = "Healed, 24 h"
+ALWAYS_COUNTED = (State.HEALTHY, State.INVALIDATED)
+"""The others have a column while a runner is in that state, as on the page."""
 
-LEGEND = (
-    "Runners: registered runners, and lost runners whose successors are not online. Healed: runners lost within 24 "
-    "hours whose successors are online; no other column counts them.\n\n"
+LOST, HEALED = "Lost", "Healed, 24 h"
+
+MEANINGS = {
+    State.STARTING: "Starting: registered moments ago, and not online yet.",
+    State.OFFLINE: "Offline: registered, and listed by GitHub as offline for longer than `offline_seconds`; reported, "
+    "and replaced only where the pool says so.",
+    State.SUSPECT: "Suspect: missing from GitHub's list, and not confirmed as lost.",
+    State.INVALIDATED: "Lost (`invalidated`): GitHub deleted the registration, a second 404 confirmed it, and no "
+    "replacement runner is online yet.",
+    State.UNKNOWN: "Unknown: no recent observation is reliable; nothing is done about it.",
+}
+"""What a column counts."""
+
+HEALED_MEANING = "Healed: lost within 24 hours, and a replacement runner is online; no other column counts it."
+FUSE_MEANING = (
+    "Fuse: when too many runners of a pool are lost at once, it allows a few replacements, then more if those come "
+    "online (proving), or none (stopped). Closed is normal."
 )
 
 
@@ -40,21 +55,25 @@ def as_of(fleet: FleetView, now: float) -> str:
 
 def summary_of(fleet: FleetView, pools: Sequence[PoolView], before: str = "", room: int = LONGEST) -> str:
     """Renders a row for each pool, below `before`, in at most `room` characters."""
-    names = [*(state.capitalize() for state in COUNTED), HEALED]
-    head = heading("Pool", "Runners", *names, "Fuse", "Paused", numbers=("Runners", *names))
+    states = [each for each in COUNTED if each in ALWAYS_COUNTED or any(pool.count[each] for pool in pools)]
+    has_healed, has_pauses = any(pool.healed for pool in pools), any(pool.pause is not None for pool in pools)
+    names = [LOST if state is State.INVALIDATED else state.capitalize() for state in states]
+    numbers = ["Runners", *names, *([HEALED] if has_healed else [])]
+    head = heading("Pool", *numbers, "Fuse", *(["Paused"] if has_pauses else []), numbers=numbers)
     rows = (
         row(
             code(pool.name),
             str(len(pool.members)),
-            *(str(pool.count[state]) for state in COUNTED),
-            str(len(pool.healed)),
+            *(str(pool.count[state]) for state in states),
+            *([str(len(pool.healed))] if has_healed else []),
             _fuse_cell(fleet, pool),
-            NOTHING if pool.pause is None else paused_by(pool.pause),
+            *([NOTHING if pool.pause is None else paused_by(pool.pause)] if has_pauses else []),
         )
         for pool in pools
     )
-    legend = LEGEND if any(pool.healed for pool in pools) else ""
-    return cut(before + legend + head, rows, len(pools), room, "pools")
+    meanings = [meaning for state in states if (meaning := MEANINGS.get(state))]
+    legend = " ".join([*meanings, *([HEALED_MEANING] if has_healed else []), FUSE_MEANING])
+    return cut(f"{before}{legend}\n\n{head}", rows, len(pools), room, "pools")
 
 
 def _fuse_cell(fleet: FleetView, pool: PoolView) -> str:

@@ -299,7 +299,7 @@ def fleet_view(
             if now - job.queued_at >= busy and queue.is_slow(job)
         ],
         gates=facts.gates,
-        prove_seconds=policy.fuse.prove_seconds,
+        fuse_limits=policy.fuse,
     )
 
 

@@ -156,7 +156,7 @@ def _rerun(rerun: Rerun, attempts: Iterable[Job]) -> JobRerunDocument:
 
 
 def _event(event: StoryEvent) -> StoryEventDocument:
-    return {"at": _time(event.at), "step": event.step, "text": event.text}
+    return {"at": _time(event.at), "step": event.step, "text": event.full_text}
 
 
 def why_document(found: QueueExplanation | None) -> WhyDocument | None:

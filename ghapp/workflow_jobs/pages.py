@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 from urllib.parse import urlencode
 
-from ghapp.deaths.job_story import JobOutcome, StoryStep, job_story, may_be_run_again
+from ghapp.deaths.job_story import TO_RUN_AGAIN, JobOutcome, StoryStep, job_story, may_be_run_again
 from ghapp.installations.pool_matching import OTHER_POOL
 from ghapp.web.pages.views.paging import Paging, filter_of, page_of, paged, query_string, text_of
-from ghapp.web.pages.views.wording import Moment, TextPart, coded, duration, moment, web_address
+from ghapp.web.pages.views.wording import Moment, duration, moment, web_address
 from ghapp.workflow_jobs.demand import PoolDemand, demand
 from ghapp.workflow_jobs.documents import JOB_STATES, select_jobs, state_of
 from ghapp.workflow_jobs.explanation import QueueExplanation, QueueStep, explain
@@ -327,8 +327,9 @@ class StoryLine(NamedTuple):
     """One event of the job's story; `at` is None if it is not known when it happened."""
 
     at: Moment | None
-    text: tuple[TextPart, ...]
+    text: str
     is_bad: bool
+    command: str
 
 
 class JobPageView(NamedTuple):
@@ -390,7 +391,12 @@ def job_page(queue: JobQueue, job: Job, outcome: JobOutcome, now: float) -> JobP
         is_held=job.waiting and line.state == "queued",
         may_be_run_again=may_be_run_again(job, outcome),
         story=tuple(
-            StoryLine(moment(each.at, now), coded(sentence(each.text)), is_bad=each.step is StoryStep.DIED)
+            StoryLine(
+                moment(each.at, now),
+                f"{each.text[:1].upper()}{each.text[1:]}{TO_RUN_AGAIN}" if each.command else sentence(each.text),
+                is_bad=each.step is StoryStep.DIED,
+                command=each.command,
+            )
             for each in job_story(job, line.pool, why, outcome, now)
         ),
     )

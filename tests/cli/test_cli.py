@@ -113,6 +113,34 @@ def test_without_redis_doctor_reports_all_other_findings():
     assert all({*each} == {"group", "name", "status", "text", "fix", "org"} for each in found.values())
 
 
+def test_doctor_lists_each_mistake_of_the_configuration_with_its_line_and_what_would_be_right(tmp_path):
+    file = tmp_path / "ghapp.toml"
+    file.write_text('[sweep]\ninterval_second = 4\n\n[remediation]\nmode = "atc"\n')
+    answer = ghapp("doctor", "--json", GHAPP_CONFIG=str(file), GHAPP_PUBLIC_URL="foo")
+    assert one_line(answer, MISUSED) == "ghapp: the configuration has mistakes"
+    found = json.loads(answer.stdout)
+    assert (found["ok"], found["problems"]) == (False, 3)
+    assert [(each["name"], each["text"], each["fix"]) for each in found["findings"][:3]] == [
+        ("[sweep] interval_second", "line 2: unknown key", "did you mean interval_seconds?"),
+        ("[remediation] mode", "line 5: 'atc' is not valid", "it takes one of act, dry-run, off"),
+        ("GHAPP_PUBLIC_URL", "'foo' is not valid", "it takes an http:// or https:// address"),
+    ]
+    text = ghapp("doctor", "--problems", GHAPP_CONFIG=str(file)).stdout
+    assert "line 2: unknown key" in text
+    assert text.endswith("2 problems, 1 warning of 3 checks\n")
+
+
+def test_doctor_names_a_file_that_is_no_toml_or_not_there(tmp_path):
+    file = tmp_path / "ghapp.toml"
+    for text in (None, "[sweep\n"):
+        if text is not None:
+            file.write_text(text)
+        answer = ghapp("doctor", "--json", GHAPP_CONFIG=str(file))
+        (problem, *_) = json.loads(answer.stdout)["findings"]
+        assert (answer.returncode, problem["name"], problem["status"]) == (MISUSED, "GHAPP_CONFIG", "wrong")
+        assert problem["fix"]
+
+
 def test_a_stale_socket_of_a_killed_redis_is_ignored(tmp_path):
     (tmp_path / "redis").mkdir()
     with socket.socket(socket.AF_UNIX) as left:

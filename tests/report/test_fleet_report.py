@@ -340,7 +340,7 @@ def test_the_summary_has_a_row_for_each_pool():
         NOW,
     )
     assert report.summary.splitlines()[-5:] == [
-        "| Pool | Runners | Healthy | Starting | Offline | Suspect | Invalidated | Unknown | Healed, 24 h | Fuse | Paused |",
+        "| Pool | Runners | Healthy | Starting | Offline | Suspect | Lost | Unknown | Healed, 24 h | Fuse | Paused |",
         "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | --- | --- |",
         f"| `arm` | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | closed | by `mona` {SINCE}: `network maintenance` |",
         "| `gpu` | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | closed | – |",
@@ -348,11 +348,24 @@ def test_the_summary_has_a_row_for_each_pool():
     ]
 
 
+def test_a_column_of_the_summary_is_shown_with_its_meaning_while_it_counts_something():
+    calm = report_on(fleet(*many(3)), NOW).summary
+    assert "| Pool | Runners | Healthy | Lost | Fuse |" in calm
+    assert "Lost (`invalidated`): " in calm
+    assert "Fuse: " in calm
+    for runner, column in ((present(9), "Offline"), (starting(8), "Starting"), (suspect(10), "Suspect")):
+        summary = report_on(fleet(*many(3), runner), NOW).summary
+        assert f" | {column} | " in summary
+        assert f"{column}: " in summary
+        assert f"{column}: " not in calm
+    assert "Healed: lost within 24 hours" in report_on(fleet(*many(3), replaced(13)), NOW).summary
+
+
 def test_the_summary_shows_the_state_of_a_fuse():
     summary = report_on(fleet(fuses={"linux-4vcpu": STOPPED}), NOW).summary
-    assert summary.endswith(f"| **stopped** (tripped {TRIPPED}, then `BatchNeverOnline`) | – |")
+    assert summary.endswith(f"| **stopped** (tripped {TRIPPED}, then `BatchNeverOnline`) |")
     summary = report_on(fleet(fuses={WHOLE: STOPPED, "linux-4vcpu": proving()}), NOW).summary
-    assert summary.endswith("| **stopped** (all pools) | – |"), "the fuse that decides"
+    assert summary.endswith("| **stopped** (all pools) |"), "the fuse that decides"
     assert "`*`" not in summary, "the whole installation is no pool"
 
 
@@ -444,8 +457,10 @@ def test_the_counts_add_up(made):
     report = report_on(fleet_of(*runners), NOW)
     table = report.summary[report.summary.index("| Pool") :]
     rows = [[int(cell) for cell in re.findall(r"\| (\d+) (?=\|)", line)] for line in table.splitlines()[2:]]
-    assert all(total == sum(states) for total, *states, _ in rows)
-    assert sum(total + healed for total, *_, healed in rows) == len(runners)
+    has_healed = "Healed, 24 h" in table
+    counts = [row if has_healed else [*row, 0] for row in rows]
+    assert all(total == sum(states) for total, *states, _ in counts)
+    assert sum(total + healed for total, *_, healed in counts) == len(runners)
 
 
 DEMAND = PoolDemand("linux-4vcpu", 4, 2, 3, 1, unserved=2, oldest_queued_at=LONG_AGO)

@@ -65,8 +65,9 @@ EVERYTHING = {
 def test_all_that_is_wrong_is_listed_in_one_order_and_the_worst_is_the_headline():
     old = [online(5, version="2.335.1"), online(6, version="2.336.0")]
     runners = (online(1), lost(2), suspect(3, absent_since=NOW - 301), present(4), *old)
+    not_here = (HeadlineKind.WELL, HeadlineKind.MASS_SUSPECT)  # while GitHub cannot be read, nothing goes missing
     assert [each.kind for each in found(*runners, **EVERYTHING)] == [
-        each for each in HeadlineKind if each is not HeadlineKind.WELL
+        each for each in HeadlineKind if each not in not_here
     ]
 
 
@@ -567,3 +568,47 @@ def test_a_title_counts_offline_and_unknown_runners_apart_and_names_no_state_wit
     unknown = [online(number, observed_at=None, listed=False, **other) for number in (3, 4)]
     assert title_of(found(*offline)) == "2 runners offline"
     assert title_of(found(present(1), *unknown)) == "1 runner offline, 2 runners unknown"
+
+
+def young(number, **changes):
+    return suspect(number, absent_since=NOW - 5, missing_at=NOW - 5, **changes)
+
+
+BUSY = {"job_id": 7, "job_started_at": NOW - 60, "busy": True}
+
+
+@pytest.mark.parametrize(
+    ("runners", "affected"),
+    [
+        ([*(young(each) for each in range(1, 4)), online(9)], 3),
+        ([*(young(each) for each in range(1, 3)), online(9)], None),
+        ([*(young(each) for each in range(1, 4)), *(online(each) for each in range(10, 22))], 3),
+        ([*(young(each) for each in range(1, 4)), *(online(each) for each in range(10, 23))], None),
+        ([*(young(each, **BUSY) for each in range(1, 4)), online(9)], None),
+    ],
+    ids=["the floor", "below the floor", "the fraction", "below the fraction", "their jobs explain it"],
+)
+def test_as_many_suspects_at_once_as_would_trip_a_fuse_are_the_headline(runners, affected):
+    waits = [waiting(1)]
+    first, *_ = found(*runners, unserved=waits)
+    if affected is None:
+        assert first.kind is HeadlineKind.UNSERVED
+    else:
+        assert (first.kind, first.affected, first.severity) == (HeadlineKind.MASS_SUSPECT, affected, Severity.ATTENTION)
+        assert (first.page, first.needs_a_person) == (f"runners?pool={POOL}&state=suspect", False)
+        assert first.sentence.startswith(
+            f"3 of {len(runners)} runners of {POOL} are missing from GitHub's list at once"
+        )
+
+
+def test_many_suspects_of_different_pools_are_no_mass():
+    pools = [("a",), ("b",), ("c",)]
+    runners = [young(number, labels=each, custom_labels=each) for number, each in enumerate(pools, 1)]
+    assert found(*runners)[0].kind is HeadlineKind.WELL
+
+
+def test_the_number_of_missing_runners_is_no_news():
+    few = found(*(young(each) for each in range(1, 4)))[0]
+    more = found(*(young(each) for each in range(1, 6)))[0]
+    assert few.news == more.news
+    assert few.sentence != more.sentence

@@ -156,6 +156,16 @@ class TestDenials:
         assert httpx.get(api.server.url + "/api/v1").status_code == 403
         assert httpx.post(api.server.url + REVIEWS, json={}).status_code == 403
 
+    def test_the_address_of_a_kubeconfig_has_the_token_because_kubectl_sends_none_over_plain_http(self, api, tmp_path):
+        api.control.ephemeral_runner("runners", "a")
+        server = yaml.safe_load(api.server.kubeconfig(tmp_path / "config").read_text())["clusters"][0]["cluster"][
+            "server"
+        ]
+        assert httpx.get(server + RUNNERS).status_code == 200
+        assert httpx.delete(f"{server}{RUNNERS}/a").status_code == 200
+        assert httpx.get(f"{api.server.url}/as/unknown{ALL_PODS}").status_code == 401
+        assert httpx.get(f"{api.server.url}/as/").status_code == 401
+
     @pytest.mark.parametrize("text", ["Bearer unknown", "Bearer", "Basic YTpi", "nothing"])
     def test_an_unknown_token_is_unauthorized(self, api, text):
         answer = httpx.get(api.server.url + ALL_PODS, headers={"authorization": text})

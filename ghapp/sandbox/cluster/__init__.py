@@ -11,7 +11,8 @@ with a `Status` by recent servers and plain text by older ones (`control.answers
 
 Known differences:
 
-- No PUT (405). Plain HTTP, and bearer tokens only. JSON only: no YAML, no protobuf, no tables. No `/watch/` paths.
+- No PUT (405). Plain HTTP, and bearer tokens only, for kubectl in the path (`/as/TOKEN`). JSON only: no YAML, no
+  protobuf, no tables. No `/watch/` paths.
 - No strategic merge patch and no server-side apply (415), also for pods; no `managedFields`.
 - CRDs have no schema here: nothing is pruned, defaulted or checked beyond the metadata.
 - Of a pod's spec only the presence of containers is checked; nothing is defaulted. No scheduler, no controllers: pods

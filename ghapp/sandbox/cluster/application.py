@@ -39,6 +39,21 @@ def application(
     return Starlette(routes=[Route("/{path:path}", ApiServer(cluster))], lifespan=lifespan)
 
 
+AS_USER = "/as/"
+"""A path that begins so has the bearer token next: kubectl sends none over plain HTTP."""
+
+
+def with_token_of_path(scope: Scope) -> Scope:
+    """Returns the scope of a request below `/as/TOKEN` as one with that token in its header; others as they are."""
+    path = str(scope["path"])
+    if not path.startswith(AS_USER):
+        return scope
+    token, _, rest = path.removeprefix(AS_USER).partition("/")
+    headers = [(name, value) for name, value in scope["headers"] if name != b"authorization"]
+    headers.append((b"authorization", f"Bearer {token}".encode()))
+    return {**scope, "path": f"/{rest}", "raw_path": f"/{rest}".encode(), "headers": headers}
+
+
 class ApiServer:
     """Answers each request, as an ASGI application: watches need more than a response."""
 
@@ -47,6 +62,7 @@ class ApiServer:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers one request."""
+        scope = with_token_of_path(scope)
         request = Request(scope, receive)
         query = dict(request.query_params)
         asked = requests.read(request.method, request.url.path, query)

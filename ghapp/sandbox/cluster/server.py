@@ -16,7 +16,7 @@ from pathlib import Path
 
 import yaml
 
-from ghapp.sandbox.cluster.application import application
+from ghapp.sandbox.cluster.application import AS_USER, application
 from ghapp.sandbox.cluster.cluster import ADMIN, SimulatedCluster
 from ghapp.sandbox.cluster.controls import ClusterControl
 from ghapp.sandbox.serving import Serving
@@ -47,11 +47,11 @@ class ClusterServer(Serving):
         return known.token
 
     def kubeconfig(self, path: Path, user: str = ADMIN, namespace: str = "default") -> Path:
-        """Writes a kubeconfig for a user, and returns its path."""
+        """Writes a kubeconfig for a user; returns its path. Over plain HTTP kubectl sends no header with a token."""
         document = {
             "apiVersion": "v1",
             "kind": "Config",
-            "clusters": [{"name": "sandbox", "cluster": {"server": self.url}}],
+            "clusters": [{"name": "sandbox", "cluster": {"server": f"{self.url}{AS_USER}{self.token(user)}"}}],
             "users": [{"name": user, "user": {"token": self.token(user)}}],
             "contexts": [{"name": "sandbox", "context": {"cluster": "sandbox", "user": user, "namespace": namespace}}],
             "current-context": "sandbox",

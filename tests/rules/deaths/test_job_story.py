@@ -47,7 +47,7 @@ BEGUN = "a step of the job had begun, and the pool does not run such jobs again 
 
 def story(known, outcome=NOTHING_KNOWN):
     jobs = queue([known], [busy()])
-    return [each.text for each in job_story(known, POOL, explain(jobs, known), outcome, NOW)]
+    return [each.full_text for each in job_story(known, POOL, explain(jobs, known), outcome, NOW)]
 
 
 BY_HAND = "; to run it again: `gh run rerun --job 7 --repo acme/api`"
@@ -296,5 +296,5 @@ def test_the_command_that_runs_a_job_again_names_another_host_than_githubs(addre
 )
 def test_a_job_may_be_run_again_by_hand_while_no_re_run_of_it_is_under_way(job, outcome, may_be):
     assert may_be_run_again(job, outcome) is may_be
-    story = [each.text for each in job_story(job, "linux-4vcpu", None, outcome, NOW)]
+    story = [each.full_text for each in job_story(job, "linux-4vcpu", None, outcome, NOW)]
     assert any("gh run rerun" in text for text in story) is may_be

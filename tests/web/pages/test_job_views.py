@@ -219,7 +219,7 @@ def test_the_page_has_the_jobs_story_with_the_runners_death():
         ("10 s ago", False),
         (None, False),
     ]
-    assert "".join(each.text for each in page.story[0].text) == "Queued for pool linux-4vcpu."
+    assert page.story[0].text == "Queued for pool linux-4vcpu."
 
 
 def test_a_command_is_shown_ready_to_copy():

@@ -196,7 +196,11 @@ async def test_texts_from_outside_are_escaped(key_holder, redis, fleet):
 
 async def test_github_shows_the_budget_and_the_next_sweep(key_holder):
     text = (await key_holder.get("/orgs/acme/github")).text
-    assert "Sweeps are prevented: PermissionMissing" in text
+    assert (
+        "The next sweep waits. The App may not read the organization&#39;s runners. <code>PermissionMissing</code>"
+        in text
+    )
+    assert "An owner grants the App organization_self_hosted_runners" in text
     assert "Missing: organization_self_hosted_runners: write" in text
     assert "of 2,500, 50 % of the limit" in text
 

@@ -348,6 +348,19 @@ def test_the_github_page_shows_the_remaining_budget_and_missing_permissions():
     assert [(each.length, each.end.text) for each in page.blind] == [("1 h", "1 h ago")]
 
 
+def test_the_github_page_says_while_it_is_so_why_github_cannot_be_read_and_that_it_goes_on():
+    failing = Survey(NOW - 50, 2, failing_since=NOW - 40, failure="GitHubUnavailable")
+    known = fleet(survey=failing, attempt=NextAttempt("GitHubUnavailable", NOW - 40, NOW + 5))
+    page = github_page(known, Installation(7, "acme", 1, NEEDED), Allowance(5000, 600, 1800.0), BudgetLimits(), 60, NOW)
+    (why,) = page.blind_now
+    assert why.sentence == overview(known, NOW).headline.sentence
+    assert why.sentence.startswith("Runners cannot be read: GitHub does not answer, or answers with errors")
+    assert [(each.length, each.end) for each in page.blind] == [("40 s", None)]
+    assert page.meaning == "GitHub does not answer, or answers with errors."
+    well = github_page(fleet(), Installation(7, "acme", 1, NEEDED), Allowance(5000, 0, 0.0), BudgetLimits(), 60, NOW)
+    assert (well.blind_now, well.blind, well.meaning, well.fix) == ((), (), "", ())
+
+
 LETTER = DeadLetter("1-1", "guid", "ping", "why", NOW - 60)
 LOAD = Load(2, {"urgent": 1}, 0)
 

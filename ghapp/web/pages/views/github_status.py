@@ -7,14 +7,17 @@ from typing import NamedTuple
 from ghapp.installations.installation import Installation
 from ghapp.installations.pacing import Allowance, BudgetLimits, left
 from ghapp.report.fleet import FleetView
+from ghapp.runners.next_attempt import blindness_of
 from ghapp.runners.verdict import Reason
-from ghapp.web.pages.views.wording import Moment, due, duration, moment
+from ghapp.untrusted_text import shell_command
+from ghapp.web.pages.views.overview import OpenItem, items_about_blindness
+from ghapp.web.pages.views.wording import Moment, TextPart, coded, due, duration, moment
 
 MOST_SPANS = 10
 
 
 class BlindSpan(NamedTuple):
-    """A span of time that no complete list covers."""
+    """A span of time that no complete list covers; `end` is None while it goes on."""
 
     begin: Moment | None
     end: Moment | None
@@ -25,12 +28,17 @@ class GitHubPageView(NamedTuple):
     """The page's content.
 
     Attributes:
+        meaning: what prevents the next sweep, in words; empty if nothing does. `fix`: what to do about it.
+        blind_now: why GitHub cannot be read, as the overview has it; empty if it can be.
         held: how long GitHub asked to send no calls; empty if it did not.
         lacks_unknown: True if GitHub refuses calls for want of a permission that its list does not lack.
     """
 
+    blind_now: tuple[OpenItem, ...]
     next_at: Moment | None
     prevented_by: str
+    meaning: str
+    fix: tuple[TextPart, ...]
     since: Moment | None
     listed: Moment | None
     listed_runners: int
@@ -49,6 +57,11 @@ class GitHubPageView(NamedTuple):
     suspended: bool
     login: str
     blind: tuple[BlindSpan, ...]
+
+
+def sentence(text: str) -> str:
+    """Returns a text as a sentence."""
+    return f"{text[:1].upper()}{text[1:]}."
 
 
 def github_page(
@@ -70,13 +83,19 @@ def github_page(
         now: epoch seconds.
     """
     survey, attempt = fleet.view.survey, fleet.attempt
+    known = blindness_of(attempt.prevented_by, fleet.org)
     spans = [
         BlindSpan(moment(begin, now), moment(end, now), duration(end - begin))
         for begin, end in reversed(survey.blind[-MOST_SPANS:])
     ]
+    if survey.failing_since is not None:
+        spans.insert(0, BlindSpan(moment(survey.failing_since, now), None, duration(now - survey.failing_since)))
     return GitHubPageView(
+        blind_now=tuple(items_about_blindness(fleet, now)),
         next_at=due(attempt.at, now),
         prevented_by=attempt.prevented_by,
+        meaning=sentence(known.meaning) if attempt.prevented_by else "",
+        fix=coded(sentence(known.fix.format(org=shell_command(fleet.org)))) if attempt.prevented_by else (),
         since=moment(attempt.since, now),
         listed=moment(survey.swept_at, now),
         listed_runners=survey.total,

@@ -151,6 +151,12 @@ def items_about(fleet: FleetView, pools: Collection[str], now: float) -> list[Op
     return [_item(each, NO_INCIDENTS, now) for each in found]
 
 
+def items_about_blindness(fleet: FleetView, now: float) -> list[OpenItem]:
+    """Returns why GitHub cannot be read, what that means and what to do, as the overview has it; empty if it can be."""
+    found = (each for each in holding_up(fleet, (), now) if each.kind is HeadlineKind.BLIND)
+    return [_item(each, NO_INCIDENTS, now)._replace(page="") for each in found]
+
+
 def state_counts(count: Counter[State]) -> tuple[StateCount, ...]:
     """Returns all shown states with their parts of a bar of width 100."""
     total, x, found = sum(count[state] for state in SHOWN), 0.0, []
