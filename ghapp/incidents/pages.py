@@ -480,15 +480,16 @@ def _of_fuse(step: FuseStep, incident: LossIncident) -> str:
 def _counted_by(step: FuseStep, incident: LossIncident) -> str:
     """Returns which losses a fuse counted: its window is longer than an incident, so that earlier ones may count, too.
 
-    Losses of this incident are those that were proved by then; clocks may differ by a second.
+    It counts what is missing and not confirmed yet, too: that may return, and is in no incident then. Clocks may differ
+    by a second.
     """
     is_whole = step.pool == WHOLE_INSTALLATION
-    proven = (each for each in incident.losses if is_whole or each.pool == step.pool)
-    own = min(step.lost, sum(each.proven_at <= step.at + 1.0 for each in proven))
+    of_fuse = (each for each in incident.losses if is_whole or each.pool == step.pool)
+    own = min(step.lost, sum(each.first_at <= step.at + 1.0 for each in of_fuse))
     if own == step.lost:
         return f"{step.lost:,} of {step.expected:,}"
     counted_now = f"it counted {step.lost:,} of {step.expected:,} within its window"
-    return f"{counted_now}: {own:,} of this incident, {step.lost - own:,} of earlier ones"
+    return f"{counted_now}: {own:,} of this incident, {step.lost - own:,} lost before it or returned"
 
 
 def _open_first(losses: Sequence[RunnerLoss]) -> list[RunnerLoss]:

@@ -193,7 +193,7 @@ def test_an_owner_sweeps_looks_and_filters(open_page, fleet, script):
     page.get_by_role("link", name=name).click()
     page.get_by_role("link", name="Look at this runner").click()
     page.get_by_role("button", name="Look at this runner").click()
-    expect(page.locator(".notice")).to_have_text(re.compile("A look at this runner is queued|Check .*: "))
+    expect(page.locator(".notice")).to_have_text(re.compile("A look at this runner is queued|Look at .*: "))
 
 
 @pytest.mark.xdist_group("browser-pages")

@@ -334,7 +334,15 @@ def test_a_drained_shard_that_takes_jobs_is_reported():
     assert "It took 6 jobs lately: first make sure that it gets no more." in answer.next[0].why
 
 
-def test_the_command_that_reports_a_deploy_has_the_scope_as_one_segment_and_its_token():
-    command = next_steps.report_command("https://ghapp.example.com", "acme/runners", "linux", "pink", Role.INACTIVE)
-    assert "https://ghapp.example.com/v1/orgs/acme~runners/pools/linux/shards/pink" in command
-    assert "ghapp token create --org acme/runners --scope claim" in command
+@pytest.mark.parametrize(
+    ("server", "org", "shard", "address"),
+    [
+        ("http://g.example/", "acme", "pink", '"http://g.example/v1/orgs/acme/pools/a%2Fb/shards/pink"'),
+        ("", "acme/api", "$x", '"$GHAPP_URL/v1/orgs/acme~api/pools/a%2Fb/shards/%24x"'),
+        ("", "acme", "", '"$GHAPP_URL/v1/orgs/acme/pools/a%2Fb/shards/$SHARD"'),
+    ],
+)
+def test_the_command_that_reports_a_deploy_has_the_address_of_the_server_and_of_its_scope(server, org, shard, address):
+    command, token = next_steps.report_command(server, org, "a/b", shard, Role.INACTIVE).split("`, with the token of `")
+    assert command.endswith(f""" -d '{{"role": "inactive"}}' {address}""")
+    assert token.startswith(f"GHAPP_TOKEN=$(ghapp token create --org {org} --scope claim)")

@@ -306,11 +306,11 @@ def test_the_cards_have_the_counts_and_the_times_to_heal():
 
 
 def test_losses_that_a_fuse_counted_before_this_incident_are_counted_apart():
-    two = incident(loss(1), loss(2, confirmed_at=NOW - 30), loss(3, pool="b"), steps=[TRIP])
+    two = incident(loss(1), loss(2, confirmed_at=NOW - 30), loss(3, pool="b"), loss(4, first_at=NOW - 50), steps=[TRIP])
     assert [text for _, text, code in texts(two) if code == "MassLoss"] == [
         (
             f"The fuse of {POOL} tripped: too many runners were lost at once (it counted 12 of 40 within its window: "
-            "1 of this incident, 11 of earlier ones); 3 runners may be replaced"
+            "2 of this incident, 10 lost before it or returned); 3 runners may be replaced"
         )
     ]
 
