@@ -17,12 +17,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from queue import SimpleQueue
 
-from rich.console import Console
+from click import echo
 
 from tests.manifests.rendered import ROOT
 from tests.mutation.mutants import Outcome, Trial, copy_of, mutants_in, rules_of, tests_of, try_mutant
-
-CONSOLE = Console(highlight=False, markup=False, soft_wrap=True)
 
 PACKAGES = ("runners", "remediation", "leaks")
 
@@ -45,7 +43,7 @@ def main() -> int:
     counts = Counter(each.outcome for each in trials)
     tried = counts[Outcome.KILLED] + counts[Outcome.SURVIVED]
     share = counts[Outcome.KILLED] / tried if tried else 1.0
-    CONSOLE.print(f"{counts[Outcome.KILLED]} of {tried} mutants were noticed ({share:.1%})")
+    echo(f"{counts[Outcome.KILLED]} of {tried} mutants were noticed ({share:.1%})")
     return int(share < options.reach)
 
 
@@ -73,9 +71,9 @@ def _try(folder: Path, cosmic_ray: str, package: str, number: int, seed: int) ->
             trials.append(trial)
             if trial.outcome is not Outcome.KILLED:
                 where = f"{trial.mutant.module}:{trial.mutant.line} {trial.mutant.place}"
-                CONSOLE.print(f"{trial.outcome}: {where} ({trial.mutant.operator})\n{trial.diff}\n")
+                echo(f"{trial.outcome}: {where} ({trial.mutant.operator})\n{trial.diff}\n")
     counts = Counter(each.outcome for each in trials)
-    CONSOLE.print(f"{package}: {len(mutants):,} mutants, {len(trials)} tried: {dict(counts)}\n")
+    echo(f"{package}: {len(mutants):,} mutants, {len(trials)} tried: {dict(counts)}\n")
     return trials
 
 
