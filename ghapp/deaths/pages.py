@@ -377,12 +377,12 @@ def death_page(
     now: float,
     *,
     manages: bool,
+    reads_node_logs: bool,
     evidence: Iterable[Fact] = (),
 ) -> DeathPageView:
     """Returns the post-mortem of a death that the visitor may see.
 
-    The log of a runner without a known job is for people who manage the organization's runners; so is the log of its
-    node, which has lines of other pods.
+    The log of a runner without a known job is for people who manage the runners.
 
     Args:
         death: the death.
@@ -390,6 +390,7 @@ def death_page(
         rerun: what is known of the job's re-run.
         now: epoch seconds.
         manages: True if the page's buttons work for the visitor.
+        reads_node_logs: True if the log of the node is shown, which has lines of other pods.
         evidence: of the runner, as its own page has it; empty if its record was deleted.
     """
     job, shows_log = death.job, death.job is not None or manages
@@ -417,7 +418,7 @@ def death_page(
         common=tuple(_common(death, others, now)),
         facts=tuple(_facts(death)),
         runner_log=death.runner_log[-MOST_LOG_LINES:] if shows_log else (),
-        host_log=death.host_log[-MOST_LOG_LINES:] if manages else (),
+        host_log=death.host_log[-MOST_LOG_LINES:] if reads_node_logs else (),
         hides_log=bool(death.runner_log) and not shows_log,
     )
 

@@ -69,7 +69,7 @@ class FoundAccount(NamedTuple):
 
 
 class RepositoryList(NamedTuple):
-    """The repositories of an account that were pushed to last, and how many it has."""
+    """Repositories of an account or an installation, and how many it has."""
 
     repositories: list[ListedRepository]
     total: int
@@ -100,17 +100,20 @@ async def read_repository(client: Sender, name: str) -> ListedRepository | None:
     return _to_repository(read_rows(_repository, expect(answer, path), client.left_out).value)
 
 
-async def read_installation_repositories(client: Sender) -> list[ListedRepository]:
-    """Returns the repositories that an installation sees, `MOST_SEEN` at most. One call for each hundred."""
-    path, found = "/installation/repositories", dict[int, ListedRepository]()
+async def read_installation_repositories(client: Sender) -> RepositoryList:
+    """Returns the repositories that an installation sees, `MOST_SEEN` at most. One call for each hundred.
+
+    There are fewer than their number if a row cannot be read, or pages moved meanwhile.
+    """
+    path, found, total = "/installation/repositories", dict[int, ListedRepository](), 0
     for page in range(1, MOST_SEEN // PER_PAGE + 1):
         answer = await client.send("GET", path, per_page=PER_PAGE, page=page)
         listed, odd = read_rows(_seen, expect(answer, path), client.left_out)
         found |= {each.id: _to_repository(each) for each in listed.repositories}
-        rows = len(listed.repositories) + sum(each.is_row for each in odd)
-        if not rows or page * PER_PAGE >= listed.total_count:
+        rows, total = len(listed.repositories) + sum(each.is_row for each in odd), listed.total_count
+        if not rows or page * PER_PAGE >= total:
             break
-    return [*found.values()]
+    return RepositoryList([*found.values()], total)
 
 
 async def latest_repositories(client: Sender, account: FoundAccount) -> RepositoryList:

@@ -95,7 +95,8 @@ async def check(
         found += of_name(installation, settings.named)
         found += of_installation(installation, settings.web_url, has_pool=has_pool)
         found += of_reruns(installation, settings)
-    found += of_scopes(settings, known)
+    swept = {each.org for each in recorded if each.name == "sweeps" and each.status is FindingStatus.OK}
+    found += of_scopes(settings, known, swept)
     names = [name for each in known for name in each.own]
     # One finding per org and name: a recorded problem replaces an unverified repository, and any other result of the
     # repository check replaces the recorded one.
@@ -230,8 +231,14 @@ def _of_administration(installation: Installation, page: str) -> Finding:
     return warning(GROUP, "permissions", text, fix, org)
 
 
-def of_scopes(settings: Settings, known: Sequence[Installation]) -> list[Finding]:
-    """Reports rows of `[[scopes]]` that find nothing, and the missing token of an enterprise."""
+def of_scopes(settings: Settings, known: Sequence[Installation], swept: Collection[str | None] = ()) -> list[Finding]:
+    """Reports rows of `[[scopes]]` that find nothing, and the missing token of an enterprise.
+
+    Args:
+        settings: with the rows.
+        known: all installations and scopes.
+        swept: the scopes that are swept now: the workers have the token of such an enterprise.
+    """
     found = []
     orgs = {each.org.lower() for each in known}
     accounts = [each for each in known if each.kind is ScopeKind.ORGANIZATION]
@@ -239,22 +246,24 @@ def of_scopes(settings: Settings, known: Sequence[Installation]) -> list[Finding
         owner = next((each for each in accounts if each.answers_to(rule.owner)), None)
         named = rule.repository or rule.repositories or f"{ENTERPRISES}/{rule.enterprise}"
         if rule.enterprise is not None:
-            if not settings.enterprise_tokens:
+            if not settings.enterprise_tokens and named not in swept:
                 text = "GHAPP_ENTERPRISE_TOKEN is not set here: workers need it to read the enterprise's runners"
                 fix = "set it for the workers to a classic token with manage_runners:enterprise; see docs/scopes.md"
-                found.append(warning(GROUP, "scopes", text, fix, named))
+                found.append(warning(GROUP, f"scope {named}", text, fix, named))
         elif owner is None:
             fix = f"install the App on {rule.owner}, or fix the name in [[scopes]]"
-            found.append(wrong(GROUP, "scopes", f"{named}: the App is not installed on {rule.owner}", fix))
+            found.append(wrong(GROUP, f"scope {named}", f"{named}: the App is not installed on {rule.owner}", fix))
         elif rule.repository and f"{owner.org}/{named.partition('/')[2]}".lower() not in orgs:
             text = f"{named}: the App sees no such repository, or it is archived; it is looked for every five minutes"
             found.append(
-                wrong(GROUP, "scopes", text, "give the App access to it, or fix the name in [[scopes]]", owner.org)
+                wrong(
+                    GROUP, f"scope {named}", text, "give the App access to it, or fix the name in [[scopes]]", owner.org
+                )
             )
         elif rule.repositories and not repository_scope(owner, 1, "any", "any").may_read_runners():
             text = f"{named}: administration: read is not granted, so that no repository can be asked for runners"
             fix = "set Repository: Administration to read in the App's settings; then an owner accepts it"
-            found.append(wrong(GROUP, "scopes", text, fix, owner.org))
+            found.append(wrong(GROUP, f"scope {named}", text, fix, owner.org))
     return found
 
 

@@ -42,10 +42,12 @@ class Repositories(NamedTuple):
     Attributes:
         listed_at: when they were listed.
         known: the repositories.
+        patterns: of the list.
     """
 
     listed_at: float = 0.0
     known: tuple[ScopedRepository, ...] = ()
+    patterns: tuple[str, ...] = ()
 
 
 def rules_of(installation: Installation, rules: Iterable[ScopeRule]) -> list[ScopeRule]:
@@ -59,12 +61,39 @@ def is_of_account(installation: Installation, repository: ListedRepository) -> b
     return owner.lower() == installation.called.lower() and not repository.archived
 
 
+def is_list_due(known: Repositories, rules: Iterable[ScopeRule], now: float) -> bool:
+    """True if the repositories are to be listed: an hour has passed, or the patterns have changed."""
+    return _is_old(known.listed_at, now) or known.patterns != _patterns(rules)
+
+
+def _is_old(at: float, now: float) -> bool:
+    """True if that was an hour ago; a date in the future is none."""
+    return not 0 <= now - at < ASKED_SECONDS
+
+
+def _patterns(rules: Iterable[ScopeRule]) -> tuple[str, ...]:
+    return tuple(sorted(each.repositories for each in rules if each.repositories is not None))
+
+
 def listed(
-    before: Repositories, found: Iterable[ListedRepository], rules: Sequence[ScopeRule], now: float
+    before: Repositories, found: Sequence[ListedRepository], total: int, rules: Sequence[ScopeRule], now: float
 ) -> Repositories:
-    """Returns the repositories after a list of all that the installation sees."""
+    """Returns the repositories after a list of all that the installation sees.
+
+    Args:
+        before: the repositories before.
+        found: the list.
+        total: how many there are by GitHub's count; if the list has fewer, none is taken for removed.
+        rules: with patterns.
+        now: when it was read.
+    """
     asked = {each.id: each.asked_at for each in before.known}
-    names = {each.id: each.name.partition("/")[2] for each in found if not each.archived}
+    names = {each.id: each.name for each in before.known} if len(found) < total else {}
+    for each in found:
+        if each.archived:
+            names.pop(each.id, None)
+        else:
+            names[each.id] = each.name.partition("/")[2]
     return Repositories(
         now,
         tuple(
@@ -72,6 +101,7 @@ def listed(
             for number, name in sorted(names.items())
             if any(rule.takes(name) for rule in rules)
         ),
+        _patterns(rules),
     )
 
 
@@ -83,7 +113,7 @@ def to_ask(repositories: Repositories, scopes: Collection[int], now: float) -> l
         scopes: the ids of repositories that are scopes: their sweeps list their runners.
         now: epoch seconds.
     """
-    due = [each for each in repositories.known if now - each.asked_at >= ASKED_SECONDS and each.id not in scopes]
+    due = [each for each in repositories.known if _is_old(each.asked_at, now) and each.id not in scopes]
     return sorted(due, key=lambda each: (each.asked_at, each.id))[:MOST_ASKED]
 
 

@@ -302,11 +302,12 @@ def runner_page(
     now: float,
     *,
     manages: bool,
+    reads_node_logs: bool,
 ) -> RunnerPageView:
     """Returns the page of a runner.
 
     Jobs of repositories that the visitor may not read have no id here, and no log. The log of a runner whose job is not
-    known is for people who manage the organization's runners.
+    known is for people who manage the runners.
 
     Args:
         view: of its organization.
@@ -317,6 +318,7 @@ def runner_page(
         reads: True if the visitor may read a repository (`owner/name`).
         now: epoch seconds.
         manages: True if the page's buttons work for the visitor.
+        reads_node_logs: True if the log of the node is shown, which has lines of other pods.
     """
     document, verdict = view.document(evidence, now), view.verdict(evidence, now)
     replacement = view.replacement(evidence, now, verdict)
@@ -345,7 +347,7 @@ def runner_page(
         replacement_since=moment(replacement.since, now),
         successors=_successors(view, evidence, others, now),
         registered_again=_registered_again(evidence, others, now),
-        raw=mask(_raw(document, death, hides=hides, manages=manages)),
+        raw=mask(_raw(document, death, hides=hides, reads_node_logs=reads_node_logs)),
     )
 
 
@@ -438,11 +440,11 @@ def _registered_again(evidence: Evidence, others: Sequence[Evidence], now: float
     return None if found is None else RunnerLink(found.id, found.name, moment(found.first_seen, now))
 
 
-def _raw(document: HealthDocument, death: Death | None, *, hides: bool, manages: bool) -> str:
+def _raw(document: HealthDocument, death: Death | None, *, hides: bool, reads_node_logs: bool) -> str:
     content: dict[str, Any] = {**document}
     if death is not None:
         # Logs of a job are shown to readers of its repository only; the node's log has lines of other pods.
         shown: dict[str, Any] = {**death_document(death)}
-        shown |= {} if manages else {"host_log": []}
+        shown |= {} if reads_node_logs else {"host_log": []}
         content["death"] = {**shown, "job": None, "runner_log": [], "host_log": []} if hides else shown
     return json.dumps(content, indent=2, ensure_ascii=False)

@@ -12,6 +12,7 @@ from ghapp.store.key_kinds import DAY, HOUR, MINUTE, MONTH, WEEK, YEAR, KeyBound
 STRING, HASH, SET, SORTED_SET = KeyType.STRING, KeyType.HASH, KeyType.SET, KeyType.SORTED_SET
 LIST, STREAM = KeyType.LIST, KeyType.STREAM
 WEB, WORKER, CLOCK, WATCH, COMMANDS = KeyUser
+OF_SWEEPS = (WORKER, COMMANDS)
 BOTH, ALL = (WEB, COMMANDS), (WEB, WORKER, CLOCK, WATCH, COMMANDS)
 
 ONE_PER_INSTALLATION = "one entry per installation"
@@ -22,8 +23,8 @@ ALL_ORGS = 0
 INSTALLATIONS = key(
     "ghapp:installations",
     HASH,
-    "installation id → Installation",
-    KeyBound(number="one entry per organization", time=UNTIL_UNINSTALLED),
+    "installation id, negative for a repository's or an enterprise's scope → Installation",
+    KeyBound(number="one entry per organization and other scope", time=UNTIL_UNINSTALLED),
     (WORKER,),
     ALL,
 )
@@ -603,13 +604,13 @@ def credential(installation: int) -> str:
     return f"ghapp:{installation}:credential"
 
 
-@keys_of(STRING, KeyBound(number="one entry per token that GitHub refuses", seconds=10 * MINUTE), (WORKER,), (WORKER,))
+@keys_of(STRING, KeyBound(number="one entry per token that GitHub refuses", seconds=10 * MINUTE), OF_SWEEPS, OF_SWEEPS)
 def refused_token(installation: int, token: str) -> str:
     """Set if GitHub lately refused the enterprise's token with this hash."""
     return f"ghapp:{installation}:refused-token:{token}"
 
 
-@keys_of(STRING, KeyBound(number=ONE_PER_INSTALLATION, seconds=DAY), (WORKER,), (WORKER,))
+@keys_of(STRING, KeyBound(number=ONE_PER_INSTALLATION, seconds=DAY), OF_SWEEPS, OF_SWEEPS)
 def repositories(installation: int) -> str:
     """Repositories that patterns of `[[scopes]]` take, 20,000 at most."""
     return f"ghapp:{installation}:repositories"

@@ -182,10 +182,11 @@ async def load_shared_runners(
 async def _load_available(
     stores: Stores, installation: Installation, settings: Settings, now: float
 ) -> tuple[list[AvailableRunner], bool]:
-    """Returns the runners of a scope that can take jobs, and whether their list is young enough to say so."""
+    """Returns a scope's runners for `SharedRunners`, and whether their list is young enough to say so."""
     view = await load_org_view(stores, installation, settings)  # first, so that the runners are not older than it
     runners = [*(await stores.runners.all(installation.id)).values()]
-    return view.available_runners(runners, now), view.is_fresh(now)
+    found = view.available_runners(runners, now)
+    return [each._replace(pool=f"{each.pool} of {installation.org}") for each in found], view.is_fresh(now)
 
 
 class Unseen(NamedTuple):

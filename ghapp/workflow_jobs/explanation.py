@@ -138,7 +138,7 @@ def _group(queue: JobQueue, job: Job, placement: Placement) -> _Words:
 
 def _busy(queue: JobQueue, job: Job, placement: Placement) -> _Words:
     online, ahead, pool = placement.count("online"), queue.ahead(job), placement.pool
-    text = f"{_all_runners(online)} of {pool} {'is' if online == 1 else 'are'} busy; {_jobs(ahead)} ahead"
+    text = f"{_all_runners(online)} of {placement.pools} {'is' if online == 1 else 'are'} busy; {_jobs(ahead)} ahead"
     typical = queue.typical_wait_seconds(pool)
     usual = "no job of the pool started within the last hour"
     if typical is not None:
@@ -173,7 +173,7 @@ def _held(queue: JobQueue, pool: str, lost: int) -> list[QueueStep]:
 def _not_assigned(_queue: JobQueue, _job: Job, placement: Placement) -> _Words:
     idle = placement.count("settled")
     runners = "1 runner is" if idle == 1 else f"{idle} runners are"
-    text = f"{runners} idle in {placement.pool}, but GitHub assigns no job"
+    text = f"{runners} idle in {placement.pools}, but GitHub assigns no job"
     return text, [
         QueueStep("check concurrency and max-parallel of its workflow", "they hold jobs that are reported as queued"),
         QueueStep("see githubstatus.com", "GitHub assigns jobs; ghapp cannot"),
@@ -186,9 +186,10 @@ def _too_old(queue: JobQueue, _job: Job, placement: Placement) -> _Words:
     outdated, pool = placement.count("outdated"), placement.pool
     versions = _listed(sorted(set[str]().union(*(each.too_old for each in placement.permitted))))
     if outdated:
-        text = f"{_all_runners(outdated)} of {pool} online {'has' if outdated == 1 else 'have'} version {versions}"
+        have = "has" if outdated == 1 else "have"
+        text = f"{_all_runners(outdated)} of {placement.pools} online {have} version {versions}"
     else:
-        text = f"runners of {pool} have version {versions}, end without a job and are started again"
+        text = f"runners of {placement.pools} have version {versions}, end without a job and are started again"
     org = shell_command("ghapp", "versions", "--org", queue.inputs.org)
     steps = [QueueStep(*each) for each in queue.inputs.version_steps(pool)]
     look = QueueStep(org, "it shows which versions run, and until when GitHub gives them jobs")
@@ -225,7 +226,7 @@ def _runners_lost(queue: JobQueue, _: Job, placement: Placement) -> _Words:
 
 def _offline(_queue: JobQueue, _job: Job, placement: Placement) -> _Words:
     count = placement.count("offline")
-    text = f"{_all_runners(count)} of {placement.pool} {'is' if count == 1 else 'are'} offline"
+    text = f"{_all_runners(count)} of {placement.pools} {'is' if count == 1 else 'are'} offline"
     why = "GitHub lists them as registered and offline; ghapp replaces offline runners only if the pool asks for it"
     return text, [QueueStep(f"start the runners of {placement.pool}, or check their network", why)]
 

@@ -37,7 +37,7 @@ class SharedRunners(NamedTuple):
     """Runners of other scopes that may take a scope's jobs: of a repository's jobs, those of its organization.
 
     Attributes:
-        runners: from `available_runners`.
+        runners: from `available_runners`, with the scope in the names of their pools, as `linux of acme`.
         groups: the organization's runner groups; None if they were not read.
         fresh: False if their list is missing or too old.
     """
@@ -248,13 +248,17 @@ class JobQueue:
             return self._place_in_group(job)
         wanted = normalized(job.labels)
         own = [each for each in self.capacities if wanted <= each.labels]
-        able = [*own, *(each for each in self._shared if wanted <= each.labels)]
-        permitted = [each for each in able if not self._is_excluded(job, each)]
-        if not own:
-            custom = [label for label in job.labels if label.lower() != "self-hosted"]
-            return Placement(pool_of(job.labels, custom, self.inputs.rules), able, permitted)
-        first = max([each for each in own if each in permitted] or own, key=lambda each: each.online > 0)
-        return Placement(first.pool, able, permitted)
+        shared = [each for each in self._shared if wanted <= each.labels]
+        permitted = [each for each in own if not self._is_excluded(job, each)]
+        permitted_shared = [each for each in shared if not self._is_excluded(job, each)]
+        if own:
+            pool = max(permitted or own, key=lambda each: each.online > 0).pool
+        else:
+            pool = pool_of(
+                job.labels, [each for each in job.labels if each.lower() != "self-hosted"], self.inputs.rules
+            )
+        others = tuple(dict.fromkeys(each.pool for each in permitted_shared))
+        return Placement(pool, [*own, *shared], [*permitted, *permitted_shared], others)
 
     def _place_in_group(self, job: Job) -> Placement:
         """Returns where a job without labels runs, by the group of the runner that took it; else nowhere known."""

@@ -7,7 +7,7 @@ name is the same runner.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from ghapp.runners.evidence import Evidence
@@ -40,7 +40,7 @@ class KnownScope(NamedTuple):
         repository: `owner/name` in lower case, if the scope is a repository's; else empty.
         runners: records of the jobs' runners, by id.
         jobs: the ids of those jobs that it knows.
-        label_sets: of its registered runners and its pools, in lower case; not needed of the organization.
+        label_sets: of its registered runners and its pools, in lower case; see `needs_labels`.
     """
 
     id: int
@@ -66,6 +66,16 @@ class KnownScope(NamedTuple):
         """True if runners or pools here have all of the job's labels."""
         wanted = normalized(job.labels)
         return bool(wanted) and any(wanted <= each for each in self.label_sets)
+
+
+def needs_labels(scope: KnownScope, unknown: Iterable[DeliveredJob]) -> bool:
+    """True if the labels of another scope than the organization decide: of a job that waits, a repository's alone.
+
+    Args:
+        scope: the scope.
+        unknown: the jobs whose runner no scope knows, or that have none.
+    """
+    return any(scope.may_have(job) and bool(job.runner_id or scope.repository) for job in unknown)
 
 
 def scope_of_job(job: DeliveredJob, others: Sequence[KnownScope], organization: KnownScope) -> int:

@@ -68,11 +68,18 @@ class Placement(NamedTuple):
         pool: the pool that it waits for; of several, one with an online runner.
         able: runners with all of its labels.
         permitted: of these, the ones whose runner group admits its repository.
+        shared_pools: of other scopes, those of permitted runners.
     """
 
     pool: str
     able: Sequence[Capacity]
     permitted: Sequence[Capacity]
+    shared_pools: Sequence[str] = ()
+
+    @property
+    def pools(self) -> str:
+        """The names of all pools that may take the job, for a sentence."""
+        return " and ".join((self.pool, *self.shared_pools))
 
     def count(self, what: str) -> int:
         """Returns the sum of one of the counts of `Capacity` over the permitted runners."""

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from asyncio import gather
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ghapp.github.deliveries import Delivery, WorkflowJob
 from ghapp.installations.installation import Installation
 from ghapp.installations.scope import ScopeKind
 from ghapp.workflow_jobs.job import HOSTED_GROUP
-from ghapp.workflow_jobs.job_scopes import DeliveredJob, KnownScope, scope_of_job, scopes_of_runner
+from ghapp.workflow_jobs.job_scopes import (
+    DeliveredJob,
+    KnownScope,
+    needs_labels,
+    scope_of_job,
+    scopes_of_runner,
+)
 from ghapp.workflow_jobs.labels import normalized
 from jobs.context import JobContext
 
@@ -46,9 +53,13 @@ async def shares_of(
     scopes = await _scopes_of(context, installation_id, {each.repository for each in jobs.values()})
     if not scopes:
         return {installation_id: whole}
-    others = [await _known_scope(context, each, jobs) for each in scopes]
     runner_ids = {each.runner_id for each in jobs.values() if each.runner_id}
     organization = KnownScope(installation_id, runners=await context.runners.some(installation_id, runner_ids))
+    others = [await _known_scope(context, each, jobs, runner_ids) for each in scopes]
+    unknown = [job for job in jobs.values() if not any(each.has_runner(job) for each in (*others, organization))]
+    for place, each in enumerate(scopes):
+        if needs_labels(others[place], unknown):
+            others[place] = others[place]._replace(label_sets=await _label_sets(context, each))
     shares: dict[int, ScopeShare] = defaultdict(ScopeShare)
     places = {each.id: scope_of_job(each, others, organization) for each in jobs.values()}
     recorded = {each.id: scopes_of_runner(each, others, organization) for each in jobs.values()}
@@ -82,14 +93,15 @@ async def _scopes_of(context: JobContext, installation_id: int, repositories: se
     return of_repositories + [each for each in known if each.kind is ScopeKind.ENTERPRISE]
 
 
-async def _known_scope(context: JobContext, scope: Installation, jobs: Mapping[int, DeliveredJob]) -> KnownScope:
-    known = await context.runners.all(scope.id)
-    rules = context.settings.pools_of(scope.org)
-    return KnownScope(
-        scope.id,
-        scope.called.lower() if scope.parent else "",
-        {each.runner_id: known[each.runner_id] for each in jobs.values() if each.runner_id in known},
-        await context.demand.known(scope.id, jobs),
-        {normalized(each.labels) for each in known.values() if each.registered}
-        | {normalized(each.labels) for each in rules},
-    )
+async def _known_scope(
+    context: JobContext, scope: Installation, jobs: Collection[int], runner_ids: Collection[int]
+) -> KnownScope:
+    runners, known = await gather(context.runners.some(scope.id, runner_ids), context.demand.known(scope.id, jobs))
+    return KnownScope(scope.id, scope.called.lower() if scope.parent else "", runners, known)
+
+
+async def _label_sets(context: JobContext, scope: Installation) -> set[frozenset[str]]:
+    """Returns the labels of the scope's registered runners and of its pools."""
+    runners, rules = await context.runners.all(scope.id), context.settings.pools_of(scope.org)
+    registered = {normalized(each.labels) for each in runners.values() if each.registered}
+    return registered | {normalized(each.labels) for each in rules}

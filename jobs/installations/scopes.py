@@ -13,10 +13,10 @@ from ghapp.github.wire import runner_page
 from ghapp.installations.installation import Installation, repository_scope
 from ghapp.installations.pacing import Purpose
 from ghapp.installations.repositories import (
-    ASKED_SECONDS,
     Repositories,
     ScopedRepository,
     asked,
+    is_list_due,
     is_of_account,
     listed,
     rules_of,
@@ -124,8 +124,8 @@ async def _of_patterns(
     """
     now = context.clock()
     repositories = await context.scoped_repositories.get(installation.id) or Repositories()
-    if now - repositories.listed_at >= ASKED_SECONDS:
-        repositories = listed(repositories, await read_installation_repositories(client), patterns, now)
+    if is_list_due(repositories, patterns, now):
+        repositories = listed(repositories, *await read_installation_repositories(client), patterns, now)
     current = {each.id: each.name for each in repositories.known}
     scopes = {-each.id for each in known if -each.id in current and await context.runners.count(each.id)}
     asked_now = to_ask(repositories, scopes, now) if _reads_repositories(installation) else []

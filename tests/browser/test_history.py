@@ -262,8 +262,6 @@ def test_the_banner_of_a_button_shows_the_outcome_when_the_work_has_ended(open_p
     page.goto(f"{fleet.base}/orgs/acme/sweep")
     page.get_by_role("button", name="Sweep now").click()
     banner = page.locator("#outcome")
-    expect(banner).to_contain_text("A sweep is queued")
-
     outcome = re.compile(r"Sweep: (already running: )?found (no suspect|\d+ suspects?), \d+ calls?\.")
     expect(banner).to_have_text(outcome, timeout=30_000)
     found = outcome.match(banner.inner_text())[0].removeprefix("Sweep: ").removesuffix(".")

@@ -101,6 +101,26 @@ async def test_the_url_of_a_job_is_answered_by_the_scope_whose_runner_took_it(sc
     assert opened.stdout == "https://ghapp.example.com/orgs/acme~api/jobs/2\n"
 
 
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [
+        ("ghapp runners --org acme/", {"acme/api"}),
+        ("ghapp explain a", {"acme", "acme/api"}),
+        ("ghapp explain enterprises/", {"enterprises/acme-corp"}),
+        ("ghapp runners --org acme/api --pool of-", {"of-acme-api"}),
+    ],
+)
+async def test_addresses_and_what_is_below_them_are_completed(scopes, words, offered):
+    asked = {"_GHAPP_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(len(words.split()) - 1)}
+    found = (await scopes.ask(**asked)).stdout.split()
+    assert {each.removeprefix("plain,") for each in found} == offered
+
+
+async def test_the_suggested_configuration_has_the_address(scopes):
+    if scopes.http is None:
+        assert 'org = "acme/api"' in (await scopes.ask("init", "--org", "acme/api")).stdout
+
+
 async def test_deaths_and_versions_name_their_scope(scopes, redis):
     for address, installation in SCOPES.items():
         await Deaths(redis).record(installation, death(runner_name=pool_of(address), at=scopes.now - 5))

@@ -64,8 +64,18 @@ def test_a_pool_of_a_scope_that_is_not_there_is_wrong_unless_a_rule_may_find_it(
     assert fix in (found.fix or "")
 
 
+def test_each_row_has_a_finding_of_its_own():
+    rules = [ScopeRule(repository=f"acme/{name}") for name in ("api", "web")]
+    found = of_scopes(settings(*rules), [ACME])
+    assert [(each.name, each.org) for each in found] == [("scope acme/api", "acme"), ("scope acme/web", "acme")]
+
+
 def test_an_enterprise_with_a_token_is_right():
     assert of_scopes(settings(ScopeRule(enterprise="corp"), tokens=("ghp_secret",)), []) == []
+
+
+def test_an_enterprise_that_is_swept_is_right_where_the_token_is_not():
+    assert of_scopes(settings(ScopeRule(enterprise="corp")), [], {"enterprises/corp"}) == []
 
 
 @pytest.mark.parametrize(

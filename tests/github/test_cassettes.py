@@ -163,6 +163,7 @@ async def acme(github):
 async def test_installations_with_what_they_granted(github, sent):
     ((found,), _, _) = await github.installations()
     assert (found.id, found.org, found.account_id, found.suspended) == (1, "octocat", 1, False)
+    assert found.is_personal
     assert found.permissions == {"checks": "write", "metadata": "read", "contents": "read"}
     assert says_who_asks_and_for_what(sent[-1])
     scheme, _, token = sent[-1].headers["authorization"].partition(" ")
@@ -312,7 +313,8 @@ async def test_removals_at_a_repository_and_at_an_enterprise(elsewhere, sent):
 
 @pytest.mark.vcr("installation_repositories.yaml")
 async def test_the_repositories_that_an_installation_sees(acme):
-    (found,) = await read_installation_repositories(acme)
+    (found,), total = await read_installation_repositories(acme)
+    assert total == 1
     assert (found.id, found.name, found.private, found.archived) == (1296269, "octocat/Hello-World", False, False)
 
 

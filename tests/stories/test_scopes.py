@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import asynccontextmanager, contextmanager
+from dataclasses import replace
 
 import pytest
 
@@ -11,9 +12,11 @@ from ghapp.runners.delivery_lag import DeliveryArrivals, LateArrival
 from ghapp.runners.verdict import State
 from ghapp.sandbox.config import LEAST_PRIVILEGE, PoolConfig
 from ghapp.sandbox.fleet.jobs import SandboxRepository
+from ghapp.store import keys
 from jobs.checks.publisher import CheckRunOutcome
 from jobs.delivery_gaps.completeness import delivery_gaps
 from jobs.installations.discover import discover_installations
+from jobs.installations.enrol import enrol
 from jobs.installations.scopes import find_scopes_of
 from jobs.reports.health_report import report_installation
 from jobs.runners.sweep import sweep_installation
@@ -230,6 +233,25 @@ async def test_a_repository_that_the_app_is_given_access_to_is_found_at_once(sco
         assert [*await scopes(app)] == ["acme/api"]
 
 
+async def test_a_repository_that_the_app_does_not_see_for_a_while_is_what_it_was_when_it_is_back(scoped):
+    async with scoped() as app:
+        api = (await scopes(app))["acme/api"]
+        await live_in(app, api)
+        before = await app.context.runners.all(api.id)
+        app.sandbox.control.select("acme", repositories=["web"])
+        assert (await live_in(app, api)).flaw == "InstallationGone"
+        assert await scopes(app) == {}
+        await discover_installations(app.context)
+        assert await app.context.schedule.next(api.id) is None
+        assert await app.context.redis.ttl(keys.runners(api.id)) > 0
+        app.sandbox.control.select("acme", repositories=None)
+        assert await scopes(app) == {"acme/api": api}
+        assert await app.context.redis.ttl(keys.runners(api.id)) == -1
+        assert await app.context.runners.all(api.id) == before
+        assert (await live_in(app, api)).flaw == ""
+        assert app.sandbox.control.controller_events() == []
+
+
 async def test_a_renamed_repository_stays_the_same_scope_under_its_configured_name(scoped):
     async with scoped() as app:
         api = (await scopes(app))["acme/api"]
@@ -289,6 +311,16 @@ async def test_runners_of_a_repository_that_got_the_name_of_a_renamed_one_are_ne
             with of(app, each):
                 assert await app.states() == {State.HEALTHY: 3}
         assert app.sandbox.control.controller_events() == []
+
+
+async def test_a_person_s_repositories_are_scopes_though_the_account_is_not_swept(scoped):
+    async with scoped() as app:
+        org = await app.context.installations.one(app.installation)
+        await enrol(app.context, await app.context.installations.put(replace(org, is_personal=True)))
+        assert await app.context.schedule.next(org.id) is None
+        assert (await app.context.runners.survey(org.id)).failure == ""
+        api = (await scopes(app))["acme/api"]
+        assert (await live_in(app, api)).runners == 3
 
 
 async def test_what_ends_for_the_installation_ends_for_its_repositories(scoped):

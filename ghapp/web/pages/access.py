@@ -81,11 +81,14 @@ class OrgRights:
     Attributes:
         manages: True if the page's buttons work.
         repositories: those whose jobs are shown, in lower case; None for all.
+        reads_node_logs: True if logs of nodes are shown, which have lines of other pods. To manage a repository is not
+            enough.
         is_cut: True if GitHub lists more repositories to the visitor than are read.
     """
 
     manages: bool
     repositories: frozenset[str] | None
+    reads_node_logs: bool
     is_cut: bool = False
 
     def reads(self, repository: str) -> bool:
@@ -93,7 +96,7 @@ class OrgRights:
         return self.repositories is None or repository.lower() in self.repositories
 
 
-ALL_RIGHTS = OrgRights(manages=True, repositories=None)
+ALL_RIGHTS = OrgRights(manages=True, repositories=None, reads_node_logs=True)
 
 
 class PageAccess:
@@ -314,10 +317,10 @@ def rights_in(installation: Installation, access: OrgAccess) -> OrgRights | None
     repositories = frozenset(each.lower() for each in access.repositories)
     is_cut = len(access.repositories) >= MOST_LISTED
     if installation.id == access.installation:
-        return OrgRights(access.manages, repositories, is_cut)
+        return OrgRights(access.manages, repositories, access.manages, is_cut)
     if installation.repository_id not in access.repository_ids:
         return None
-    return OrgRights(installation.repository_id in access.administered, repositories, is_cut)
+    return OrgRights(installation.repository_id in access.administered, repositories, access.manages, is_cut)
 
 
 def is_of_our_page(request: Request) -> bool:

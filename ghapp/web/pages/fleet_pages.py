@@ -306,7 +306,10 @@ class FleetPages:
         job = await host.data.job(visit.org_state, evidence.job_id)
         death = await host.data.death(visit.org_state, evidence.name)
         view, others = host.data.view(visit.org_state), await host.data.others(visit.org_state, evidence)
-        page = runner_page(view, evidence, others, job, death, visit.reads, host.clock(), manages=visit.rights.manages)
+        manages, reads_node_logs, now = visit.rights.manages, visit.rights.reads_node_logs, host.clock()
+        page = runner_page(
+            view, evidence, others, job, death, visit.reads, now, manages=manages, reads_node_logs=reads_node_logs
+        )
         installation = visit.org_state.installation
         incident = last_incident(await host.data.incidents(visit.org_state), evidence.id)
         shell = host.shell(request, visit.visitor, installation.org, "Runners", live=True)

@@ -107,7 +107,10 @@ class JobPages:
         lines, rerun = await host.data.deaths(visit.org_state), await host.data.rerun(visit.org_state, death)
         runner = None if death.runner_id is None else await host.data.runner(visit.org_state, death.runner_id)
         facts = evidence_of(death, runner, visit.org_state.view, host.clock())
-        page = death_page(death, lines, rerun, host.clock(), manages=visit.rights.manages, evidence=facts)
+        manages, reads_node_logs = visit.rights.manages, visit.rights.reads_node_logs
+        page = death_page(
+            death, lines, rerun, host.clock(), manages=manages, reads_node_logs=reads_node_logs, evidence=facts
+        )
         has_job_page = page.job is not None and await host.data.job(visit.org_state, page.job.id) is not None
         return self._render(
             request,

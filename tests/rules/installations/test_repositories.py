@@ -13,6 +13,7 @@ from ghapp.installations.repositories import (
     Repositories,
     ScopedRepository,
     asked,
+    is_list_due,
     is_of_account,
     listed,
     rules_of,
@@ -151,11 +152,36 @@ def test_a_list_keeps_when_repositories_were_asked_and_forgets_those_that_are_no
         ListedRepository("acme/service-c", archived=True, id=4),
         ListedRepository("acme/web", id=5),
     ]
-    after = listed(before, found, [ScopeRule(repositories="acme/service-*")], NOW)
-    assert after == Repositories(NOW, (ScopedRepository(1, "service-a", NOW - 60), ScopedRepository(3, "service-b")))
+    rules = [ScopeRule(repositories="acme/service-*")]
+    after = listed(before, found, 4, rules, NOW)
+    known = (ScopedRepository(1, "service-a", NOW - 60), ScopedRepository(3, "service-b"))
+    assert after == Repositories(NOW, known, ("acme/service-*",))
 
 
-@pytest.mark.parametrize(("age", "is_due"), [(ASKED_SECONDS - 0.001, False), (ASKED_SECONDS, True)])
+def test_a_list_that_is_not_complete_removes_no_repository_but_archived_ones():
+    before = Repositories(NOW - 3600, tuple(ScopedRepository(each, f"r{each}") for each in (1, 2, 3)))
+    found = [ListedRepository("acme/new-name", id=1), ListedRepository("acme/r2", archived=True, id=2)]
+    assert [each.name for each in listed(before, found, 3, [ALL], NOW).known] == ["new-name", "r3"]
+    assert [each.name for each in listed(before, found, 2, [ALL], NOW).known] == ["new-name"]
+
+
+@pytest.mark.parametrize(
+    ("age", "patterns", "is_due"),
+    [
+        (ASKED_SECONDS - 0.001, ["acme/*"], False),
+        (ASKED_SECONDS, ["acme/*"], True),
+        (1.0, ["acme/*", "acme/a*"], True),
+        (1.0, ["acme/a*"], True),
+        (0.0, ["acme/*"], False),
+        (-1.0, ["acme/*"], True),
+    ],
+)
+def test_repositories_are_listed_each_hour_and_when_the_patterns_change(age, patterns, is_due):
+    rules = [ScopeRule(repositories=each) for each in patterns]
+    assert is_list_due(Repositories(NOW - age, (), ("acme/*",)), rules, NOW) is is_due
+
+
+@pytest.mark.parametrize(("age", "is_due"), [(ASKED_SECONDS - 0.001, False), (ASKED_SECONDS, True), (-1.0, True)])
 def test_a_repository_is_asked_once_an_hour_and_not_while_it_is_swept(age, is_due):
     repositories = Repositories(NOW, (ScopedRepository(1, "api", NOW - age),))
     assert bool(to_ask(repositories, [], NOW)) is is_due

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from urllib.parse import quote, unquote
 
 import pytest
@@ -101,6 +103,16 @@ def test_each_form_is_read_as_the_address_or_not_at_all(address, below, prefix):
         assert (encoded.raw_path, encoded.is_shorter) == (canonical, False)
         plain = PATHS.readdressed(f"{prefix}{address}{below}")
         assert plain in (None, (canonical, True))
+
+
+def test_addresses_are_written_into_paths_by_path_segment_alone():
+    """`quote` makes `acme%2Fapi` of an address, which many proxies refuse or decode."""
+    other_ways = re.compile(r"quote\([\w.]*\borg\b|f[\"'][^\"'\n]*orgs/\{(?!path_segment)")
+    sources = [
+        each for each in (*Path("ghapp").rglob("*.py"), *Path("jobs").rglob("*.py")) if "sandbox" not in each.parts
+    ]
+    found = [str(each) for each in sources if each.parts[1] != "github" and other_ways.search(each.read_text())]
+    assert found == ["jobs/events/publish.py"], "the source of events is no path of ours"
 
 
 def _begins_address(login, below, prefix):

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ghapp.runners.evidence import Evidence
-from ghapp.workflow_jobs.job_scopes import DeliveredJob, KnownScope, scope_of_job, scopes_of_runner
+from ghapp.workflow_jobs.job_scopes import DeliveredJob, KnownScope, needs_labels, scope_of_job, scopes_of_runner
 
 ORG, REPOSITORY, CORP = 7, -3, -(1 << 52)
 JOB = DeliveredJob(1, "acme/api", ("self-hosted", "Own"), 51, "own-a")
@@ -79,6 +79,20 @@ def test_a_queued_job_waits_in_the_repository_whose_runners_or_pools_fit_and_els
     assert places(WAITING._replace(labels=("self-hosted", "shared"))) == (ORG, [])
     assert places(WAITING._replace(labels=())) == (ORG, [])
     assert places(WAITING._replace(labels=("self-hosted", "shared")), corp=corp(jobs=[1])) == (CORP, [])
+
+
+@pytest.mark.parametrize(
+    ("unknown", "of_repository", "of_corp"),
+    [
+        ([], False, False),
+        ([JOB], True, True),
+        ([WAITING], True, False),
+        ([JOB._replace(repository="acme/web")], False, True),
+    ],
+    ids=["every runner is known", "a new runner", "a job that waits", "a new runner of another repository's job"],
+)
+def test_labels_are_read_where_they_decide(unknown, of_repository, of_corp):
+    assert (needs_labels(repository(), unknown), needs_labels(corp(), unknown)) == (of_repository, of_corp)
 
 
 def test_a_job_of_another_repository_has_nothing_to_do_with_it():

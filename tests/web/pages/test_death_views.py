@@ -217,7 +217,7 @@ def test_properties_that_deaths_have_in_common_are_a_sentence(pattern, text):
 
 
 def post_mortem(death=WORST, others=(), known=GRANTED, *, manages=True):
-    return death_page(death, lines(death, *others), known, NOW, manages=manages)
+    return death_page(death, lines(death, *others), known, NOW, manages=manages, reads_node_logs=manages)
 
 
 def test_the_page_explains_the_death_to_the_developer_and_the_fix_to_the_platform_team():

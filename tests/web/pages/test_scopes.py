@@ -9,6 +9,7 @@ from urllib.parse import urljoin, urlsplit
 
 import pytest
 
+from ghapp.deaths.store import Deaths
 from ghapp.github.user_authorization import UserAuthorization
 from ghapp.installations.installation import enterprise_scope, repository_scope
 from ghapp.installations.store import Installations
@@ -145,6 +146,19 @@ async def test_a_repository_is_shown_to_its_readers_and_managed_by_its_admins(
         for button in ("/sweep", "/pause", "/runners/3/check"):
             status = (await browser.get(f"/orgs/{segment(address)}{button}")).status_code
             assert status == (200 if address in managed else 403 if address in seen else 404), (address, button)
+
+
+@pytest.mark.parametrize(
+    ("login", "shown"), [("mona", True), ("lisa", False)], ids=["an owner", "an admin of it alone"]
+)
+async def test_the_log_of_a_node_is_not_for_the_admins_of_a_repository_alone(signed_in, scopes, redis, login, shown):
+    death = await Deaths(redis, lambda: NOW).of(scopes["acme/web"], "a")
+    await Deaths(redis, lambda: NOW).enrich(scopes["acme/web"], death._replace(host_log=("a line of another pod",)))
+    browser = await signed_in(login)
+    for page in ("deaths/a", "runners/1"):
+        text = (await browser.get(f"/orgs/acme~web/{page}")).text
+        assert "host-oom" in text
+        assert ("a line of another pod" in text) is shown
 
 
 async def test_a_repository_is_known_by_its_id_after_a_rename_and_a_transfer_of_its_name(

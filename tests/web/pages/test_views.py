@@ -59,7 +59,10 @@ def test_a_loss_without_a_successor_is_over_in_the_list_and_on_its_own_page(age,
     assert [each.state for each in known] == [state]
     assert len(runners_page(known, RunnerQuery(), NOW).rows) == (state == "invalidated")
     assert len(runners_page(known, read_query({"state": state}), NOW).rows) == 1
-    assert runner_page(view, runner, [], None, None, lambda _: True, NOW, manages=True).state == state
+    assert (
+        runner_page(view, runner, [], None, None, lambda _: True, NOW, manages=True, reads_node_logs=True).state
+        == state
+    )
 
 
 # Formatting.
@@ -244,7 +247,9 @@ AT_WORK = WELL[0]._replace(job_id=70, job_started_at=NOW - 30)
 
 
 def page_of(evidence, others=(), job=None, death=None, reads=True, view=VIEW, manages=True):
-    return runner_page(view, evidence, others, job, death, lambda _: reads, NOW, manages=manages)
+    return runner_page(
+        view, evidence, others, job, death, lambda _: reads, NOW, manages=manages, reads_node_logs=manages
+    )
 
 
 def test_evidence_and_death_are_one_time_line_the_latest_first():
