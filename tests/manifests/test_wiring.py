@@ -139,7 +139,7 @@ async def test_every_path_that_is_asked_for_is_a_route(overlay, tmp_path, redis_
     probes = {name: container[name]["httpGet"]["path"] for name in ("startupProbe", "livenessProbe", "readinessProbe")}
     assert probes == {"startupProbe": "/livez", "livenessProbe": "/livez", "readinessProbe": "/readyz"}
     scraped = {each["path"] for monitor in kinds(overlay, "ServiceMonitor") for each in monitor["spec"]["endpoints"]}
-    assert {*probes.values(), *scraped, "/v1/orgs/{org}/runners/{name:any}/alive"} <= routes
+    assert {*probes.values(), *scraped, "/v1/orgs/{org:scope}/runners/{name:any}/alive"} <= routes
 
 
 @pytest.mark.parametrize("template", ROLES)

@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from enum import StrEnum
 from pathlib import Path
+from threading import Lock
 from typing import NamedTuple
 
 from packaging.requirements import Requirement
@@ -13,6 +14,7 @@ from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[2]
 REQUIREMENTS = ROOT / "requirements.txt"
+_PARSING = Lock()
 
 
 class Section(StrEnum):
@@ -90,7 +92,7 @@ def pins(target: Target, text: str | None = None, wanted: Collection[Section] = 
     text = REQUIREMENTS.read_text() if text is None else text
     found: dict[str, str] = {}
     for line in (line for section, lines in sections(text).items() if section in wanted for line in lines):
-        requirement = Requirement(line.partition(" --hash=")[0])
+        requirement = parsed(line.partition(" --hash=")[0])
         if requirement.marker is not None and not requirement.marker.evaluate(dict(target.markers())):
             continue
         name, (pin,) = canonicalize_name(requirement.name), tuple(requirement.specifier)
@@ -98,6 +100,16 @@ def pins(target: Target, text: str | None = None, wanted: Collection[Section] = 
             raise ValueError(f"{line}: must be the only line for this package, and name one version")
         found[name] = pin.version
     return found
+
+
+def parsed(line: str) -> Requirement:
+    """Parses a requirement, one thread at a time.
+
+    The parser of markers uses `ast`, in which two threads of a Python before 3.11.5 corrupt each other's depth of
+    recursion.
+    """
+    with _PARSING:
+        return Requirement(line)
 
 
 def lines_of(versions: Mapping[Target, Mapping[str, str]]) -> Iterator[tuple[str, str]]:

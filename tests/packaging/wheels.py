@@ -16,7 +16,6 @@ from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from tests.packaging.requirements import (
@@ -28,6 +27,7 @@ from tests.packaging.requirements import (
     Target,
     hashes_in,
     lines_of,
+    parsed,
     pins,
     targets,
     text_of,
@@ -68,7 +68,7 @@ def resolve(target: Target, wanted: Iterable[str] = (), preferred: Mapping[str, 
         output.write_text("".join(f"{name}=={version}\n" for name, version in (preferred or {}).items()))
         extras = [word for each in wanted for word in ("--extra", each)]
         compiled(target, *extras, "--output-file", str(output), "pyproject.toml", str(backend))
-        lines = [Requirement(line) for line in output.read_text().splitlines()]
+        lines = [parsed(line) for line in output.read_text().splitlines()]
     versions = {canonicalize_name(line.name): next(iter(line.specifier)).version for line in lines}
     return {name: version for name, version in versions.items() if name not in UNUSED}
 
