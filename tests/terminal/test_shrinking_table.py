@@ -31,7 +31,7 @@ def document(**given):
 
 
 def remediation(status, blocked_by=None, *, is_open=True):
-    return {"status": status, "blocked_by": blocked_by, "open": is_open}
+    return {"status": status, "since": None, "blocked_by": blocked_by, "open": is_open}
 
 
 HEALED = {"healed": True, "remediation": remediation("healed", is_open=False)}
