@@ -22,7 +22,7 @@ from ghapp.installations.repositories import (
     rules_of,
     to_ask,
 )
-from ghapp.installations.scope import Scope, ScopeKind, ScopeRule
+from ghapp.installations.scope import ScopeRule
 from ghapp.log import logger
 from ghapp.queue.jobs import JobName
 from jobs.context import JobContext
@@ -133,11 +133,11 @@ async def _of_patterns(
     await context.scoped_repositories.put(installation.id, asked(repositories, answers.keys(), now))
     unanswered = {-each.id for each in known if -each.id in current and -each.id not in answers}
     having = scopes | unanswered | {number for number, has_runners in answers.items() if has_runners}
-    return [
-        repository_scope(installation, number, name, f"{installation.called}/{name}")
-        for number, name in current.items()
-        if number in having
-    ]
+    return [_scope_of(installation, number, name) for number, name in current.items() if number in having]
+
+
+def _scope_of(installation: Installation, number: int, name: str) -> Installation:
+    return repository_scope(installation, number, name, f"{installation.called}/{name}")
 
 
 def _reads_repositories(installation: Installation) -> bool:
@@ -151,7 +151,7 @@ async def _have_runners(
     slots, found = asyncio.Semaphore(AT_ONCE), dict[int, bool]()
 
     async def ask(repository: ScopedRepository) -> None:
-        path = f"{Scope(ScopeKind.REPOSITORY, f'{installation.called}/{repository.name}').api_path}/actions/runners"
+        path = f"{_scope_of(installation, repository.id, repository.name).api_path}/actions/runners"
         async with slots:
             try:
                 page = runner_page(expect(await client.send("GET", path, per_page=1), path), client.left_out)

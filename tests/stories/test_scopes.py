@@ -18,6 +18,7 @@ from jobs.delivery_gaps.completeness import delivery_gaps
 from jobs.installations.discover import discover_installations
 from jobs.installations.enrol import enrol
 from jobs.installations.scopes import find_scopes_of
+from jobs.remediation.remediate import remediate_runner
 from jobs.reports.health_report import report_installation
 from jobs.runners.sweep import sweep_installation
 from jobs.versions.end_dates import read_versions_of
@@ -289,21 +290,28 @@ async def test_another_repository_of_the_same_name_has_lost_none_of_the_first_on
         assert await app.context.installations.one(api.id) is None
 
 
+def rename_api(app):
+    """Renames `acme/api` to `acme/api-two`; another repository gets its name, and has runners of the same ids."""
+    world, org = app.sandbox.world, app.sandbox.world.orgs["acme"]
+
+    def rename_and_create_another():
+        first, its_runners = org.repositories.pop("api"), org.at_repositories.pop("api")
+        first.name, its_runners.login = "api-two", "acme/api-two"
+        org.repositories["api-two"], org.at_repositories["api-two"] = first, its_runners
+        org.repositories["api"] = SandboxRepository(first.id + 7_000, "acme", "api")
+        org.at_repositories["api"] = world._elsewhere(first.id + 7_000, AT_API["api"], "acme/api", 100)
+
+    app.sandbox.control.in_world(rename_and_create_another)
+    return org.at_repositories["api"].fleet.roster
+
+
 async def test_runners_of_a_repository_that_got_the_name_of_a_renamed_one_are_never_those_of_the_first(scoped):
     async with scoped(PATTERN + OWN_POOL + OWN_POOL.replace("acme/api", "acme/api-two")) as app:
         (api,) = (await scopes(app)).values()
         await live_in(app, api)
-        world, org = app.sandbox.world, app.sandbox.world.orgs["acme"]
-
-        def rename_and_create_another():
-            first, its_runners = org.repositories.pop("api"), org.at_repositories.pop("api")
-            first.name, its_runners.login = "api-two", "acme/api-two"
-            org.repositories["api-two"], org.at_repositories["api-two"] = first, its_runners
-            org.repositories["api"] = SandboxRepository(first.id + 7_000, "acme", "api")
-            org.at_repositories["api"] = world._elsewhere(first.id + 7_000, AT_API["api"], "acme/api", 300)
-
-        app.sandbox.control.in_world(rename_and_create_another)
-        assert [(await live_in(app, api)).flaw for _ in range(2)] == ["OrganizationRenamed"] * 2
+        rename_api(app)
+        assert [(await live_in(app, api)).flaw for _ in range(2)] == ["", ""]
+        await wait(app, 3600)
         found = await scopes(app)
         assert {each.org: each.id for each in found.values()} == {"acme/api-two": api.id, "acme/api": api.id - 7_000}
         await live_in(app, *found.values(), intervals=4)
@@ -311,6 +319,40 @@ async def test_runners_of_a_repository_that_got_the_name_of_a_renamed_one_are_ne
             with of(app, each):
                 assert await app.states() == {State.HEALTHY: 3}
         assert app.sandbox.control.controller_events() == []
+
+
+async def test_a_runner_that_was_lost_before_a_new_name_is_known_is_replaced_under_it_and_not_under_the_old_one(scoped):
+    async with scoped(PATTERN + OWN_POOL + OWN_POOL.replace("acme/api", "acme/api-two")) as app:
+        (api,) = (await scopes(app)).values()
+        await live_in(app, api)
+        others = rename_api(app)
+        (lost,) = app.sandbox.control.lose("acme/api-two", count=1)
+        assert lost in others.registered
+        await live_in(app, api, intervals=3)
+        assert app.sandbox.control.controller_events() == []
+        found = await scopes(app)
+        await live_in(app, found["acme/api-two"], intervals=2)
+        requests = [
+            (each["data"]["org"], each["data"]["runner_id"]) for each in app.sandbox.control.controller_events()
+        ]
+        assert requests == [("acme/api-two", lost)]
+        assert len(others.registered) == 3
+
+
+async def test_an_offline_runner_is_removed_where_it_is_and_not_from_a_repository_that_got_the_name_since(scoped):
+    pool = f'[[pools]]\norg = "acme/api"\nname = "{OWN}"\nlabels = ["{OWN}"]\nreplace_offline_after_seconds = 600\n'
+    async with scoped(PATTERN + pool) as app:
+        (api,) = (await scopes(app)).values()
+        await live_in(app, api)
+        (offline,) = app.sandbox.control.take_offline("acme/api", count=1)
+        while (await app.context.runners.all(api.id))[offline].granted_at is None:
+            await app.pass_(60)
+            await sweep_installation(app.context, api.id)
+        others = rename_api(app)
+        others.registered[offline].online = False
+        assert await remediate_runner(app.context, api.id, offline) == "replaced"
+        assert len(others.registered) == 3
+        assert len(app.sandbox.world.place_called("acme/api-two").roster.registered) == 2
 
 
 async def test_a_person_s_repositories_are_scopes_though_the_account_is_not_swept(scoped):

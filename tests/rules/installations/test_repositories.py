@@ -43,6 +43,8 @@ def test_a_repository_s_scope_is_named_below_its_installation_and_uses_its_token
     renamed = repository_scope(RENAMED, 800_001, "api", "acme-two/api-two")
     assert (renamed.id, renamed.org, renamed.called) == (API.id, "acme/api", "acme-two/api-two")
     assert renamed.scope.api_path == "/repos/acme-two/api-two"
+    assert renamed.api_path == API.api_path == "/repositories/800001", "its name may be another's by now"
+    assert ACME.api_path == "/orgs/acme"
     assert all(renamed.answers_to(name) for name in ("ACME/api", "acme-two/api-two"))
     assert not renamed.answers_to("acme")
 
