@@ -258,7 +258,8 @@ async def _finish(
     org, policy = installation.org, context.settings.of(installation.org)
     allowance = await context.budget.left(installation.caller, context.clock())
     interval = max(policy.sweep.interval_seconds, least_interval(-(-swept.runners // PER_PAGE)))
-    wait = next_sweep_in(interval, swept.changed, swept.changed_pages, allowance, policy.budget)
+    others = await _calls_of_others(context, installation, 3600 * swept.changed_pages / interval)
+    wait = next_sweep_in(interval, swept.changed, swept.changed_pages, allowance, policy.budget, others)
     await context.schedule.due_at(installation.id, next_sweep_at(began, due_at, wait))
     swept = replace(swept, left=left(allowance, policy.budget), next_in=wait)
     log.info("swept", installation=installation.id, **swept.logged())
@@ -269,6 +270,14 @@ async def _finish(
     counters.add("ghapp_sweep_seconds_total", swept.milliseconds / 1000, org=org)
     await counters.send()
     return swept
+
+
+async def _calls_of_others(context: JobContext, installation: Installation, calls_an_hour: float) -> float:
+    """Returns the calls an hour that other scopes with the same limit need for sweeps: none may spend all of it."""
+    if not context.settings.scopes:
+        return 0.0
+    now = context.clock()
+    return await context.budget.share_with_others(installation.caller, installation.id, calls_an_hour, now)
 
 
 async def _record_history(

@@ -187,6 +187,18 @@ async def test_a_repository_uses_its_installation_s_token_and_budget(scoped):
         assert calls(app, "POST /app/installations/{installation_id}/access_tokens") == 1
 
 
+async def test_sweeps_of_a_scope_leave_what_those_of_the_others_with_its_limit_cost(scoped):
+    async with scoped(SCOPE + OWN_POOL + "[budget]\nshare = 0.02\n") as app:
+        org = await app.context.installations.one(app.installation)
+        api = (await scopes(app))["acme/api"]
+        await live_in(app, api, org)
+        app.sandbox.control.take_offline("acme", count=1)
+        assert (await live_in(app, org)).next_in == 60.0
+        await app.context.budget.share_with_others(org.id, api.id, 240.0, app.clock())
+        app.sandbox.control.bring_online("acme")
+        assert (await live_in(app, org)).next_in > 120.0
+
+
 async def test_of_a_pattern_the_repositories_with_runners_are_scopes_and_the_others_are_asked_each_hour(scoped):
     async with scoped(PATTERN) as app:
         listed = "GET /repos/{owner}/{repo}/actions/runners"
