@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from ghapp.installations.repositories import SEARCH_SECONDS, Repositories, ScopedRepository
 from ghapp.report.check_run import SWEEP
 from ghapp.runners.delivery_lag import DeliveryArrivals, LateArrival
 from ghapp.runners.verdict import State
@@ -15,7 +16,8 @@ from ghapp.sandbox.fleet.jobs import SandboxRepository
 from ghapp.store import keys
 from jobs.checks.publisher import CheckRunOutcome
 from jobs.delivery_gaps.completeness import delivery_gaps
-from jobs.installations.discover import discover_installations
+from jobs.installations import scopes as search
+from jobs.installations.discover import discover_installations, list_repositories_again
 from jobs.installations.enrol import enrol
 from jobs.installations.scopes import find_scopes_of
 from jobs.remediation.remediate import remediate_runner
@@ -216,6 +218,53 @@ async def test_of_a_pattern_the_repositories_with_runners_are_scopes_and_the_oth
         assert calls(app, listed) == before + 3, "the sweeps of a scope list its runners"
 
 
+async def test_a_repository_whose_runners_github_refuses_to_list_is_not_asked_before_the_others_again(scoped):
+    async with scoped(PATTERN) as app:
+        gone = (ScopedRepository(999, "gone"),)
+        await app.context.scoped_repositories.put(app.installation, Repositories(app.clock(), gone, ("acme/*",)))
+        assert await scopes(app) == {}
+        before = calls(app, "GET /repos/{owner}/{repo}/actions/runners")
+        assert (await scopes(app), before > 0) == ({}, True)
+        assert calls(app, "GET /repos/{owner}/{repo}/actions/runners") == before
+
+
+async def test_a_delivery_in_the_midst_of_a_search_has_the_next_one_list_the_repositories(scoped, monkeypatch):
+    async with scoped(PATTERN) as app:
+        ask = search._have_runners
+
+        async def meanwhile(*args):
+            await list_repositories_again(app.context, app.installation)
+            return await ask(*args)
+
+        monkeypatch.setattr(search, "_have_runners", meanwhile)
+        assert [*await scopes(app)] == [*await scopes(app)] == ["acme/api"]
+        assert calls(app, "GET /installation/repositories") == 2
+
+
+async def test_a_repository_that_a_rule_names_is_looked_up_once_an_hour_and_when_its_sweep_does_not_find_it(
+    scoped,
+):
+    async with scoped() as app:
+        looked_up = "GET /repos/{owner}/{repo}"
+        api = (await scopes(app))["acme/api"]
+        await live_in(app, api)
+        assert await scopes(app) == await scopes(app) == {"acme/api": api}
+        assert calls(app, looked_up) == 1
+        await wait(app, 3600)
+        assert await scopes(app) == {"acme/api": api}
+        assert calls(app, looked_up) == 2
+        org = app.sandbox.world.orgs["acme"]
+        deleted = app.sandbox.control.in_world(lambda: org.repositories.pop("api"))
+        assert (await live_in(app, api)).flaw == "InstallationGone"
+        assert await scopes(app) == {}
+        before = calls(app, looked_up)
+        assert await scopes(app) == {}
+        assert calls(app, looked_up) == before
+        app.sandbox.control.in_world(lambda: org.repositories.update(api=deleted))
+        await app.pass_(SEARCH_SECONDS)
+        assert await scopes(app) == {"acme/api": api}
+
+
 async def test_a_repository_without_runners_for_a_day_is_no_scope_any_more_and_is_one_again_with_its_first(scoped):
     async with scoped(PATTERN) as app:
         (api,) = (await scopes(app)).values()
@@ -258,6 +307,7 @@ async def test_a_repository_that_the_app_does_not_see_for_a_while_is_what_it_was
         assert await app.context.schedule.next(api.id) is None
         assert await app.context.redis.ttl(keys.runners(api.id)) > 0
         app.sandbox.control.select("acme", repositories=None)
+        await wait(app, SEARCH_SECONDS)
         assert await scopes(app) == {"acme/api": api}
         assert await app.context.redis.ttl(keys.runners(api.id)) == -1
         assert await app.context.runners.all(api.id) == before
