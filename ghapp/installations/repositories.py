@@ -133,6 +133,10 @@ def listed(
     """
     asked = {each.id: each.asked_at for each in before.known}
     names = {each.id: each.name for each in before.known} if len(found) < total else {}
+    present = {each.name.partition("/")[2].lower() for each in found}
+    names = {
+        number: name for number, name in names.items() if name.lower() not in present
+    }  # renamed, if it is not in the list
     for each in found:
         if each.archived:
             names.pop(each.id, None)

@@ -30,6 +30,7 @@ from ghapp.log import logger
 from ghapp.queue.jobs import JobName
 from jobs.context import JobContext
 from jobs.each_installation import each_installation
+from jobs.installations.discover import list_repositories_again
 from jobs.installations.enrol import enrol, warn_of_name
 
 log = logger(__name__)
@@ -85,10 +86,20 @@ async def _found(
         client = await context.installation_client(installation, Purpose.REPORT)
         taken = await _of_patterns(context, installation, client, patterns, known) if patterns else []
         of_names = await _of_names(context, installation, client, named, known) if named else []
+        if _with_address_of_another(taken, of_names):  # one was renamed since the list
+            await list_repositories_again(context, installation.id)
+            taken = await _of_patterns(context, installation, client, patterns, known)
     except GitHubError as error:
         log.warning("scopes not found", org=installation.org, error=type(error).__name__, why=str(error))
         return [*known]
-    return [*taken, *of_names]
+    doubtful = _with_address_of_another(taken, of_names)
+    return [*(each for each in taken if each.id not in doubtful), *of_names]
+
+
+def _with_address_of_another(taken: Iterable[Installation], of_names: Iterable[Installation]) -> set[int]:
+    """Returns the ids of patterns' scopes with the address of another repository, which a rule names."""
+    named = {each.org.lower(): each.id for each in of_names}
+    return {each.id for each in taken if named.get(each.org.lower(), each.id) != each.id}
 
 
 async def _of_names(

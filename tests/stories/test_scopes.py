@@ -401,6 +401,19 @@ async def test_a_runner_that_was_lost_before_a_new_name_is_known_is_replaced_und
         assert len(others.registered) == 3
 
 
+async def test_a_repository_that_a_rule_names_and_one_that_had_its_name_are_not_two_scopes_of_one_address(scoped):
+    async with scoped(SCOPE + PATTERN + OWN_POOL) as app:
+        api = (await scopes(app))["acme/api"]
+        await live_in(app, api)
+        rename_api(app)
+        known = await app.context.scoped_repositories.get(app.installation)
+        await app.context.scoped_repositories.put(app.installation, known._replace(named=()))
+        found = await scopes(app)
+        assert {each.org: each.id for each in found.values()} == {"acme/api-two": api.id, "acme/api": api.id - 7_000}
+        known = await app.context.installations.scopes_of(app.installation)
+        assert {each.org: each.id for each in known} == {each.org: each.id for each in found.values()}
+
+
 async def test_an_offline_runner_is_removed_where_it_is_and_not_from_a_repository_that_got_the_name_since(scoped):
     pool = f'[[pools]]\norg = "acme/api"\nname = "{OWN}"\nlabels = ["{OWN}"]\nreplace_offline_after_seconds = 600\n'
     async with scoped(PATTERN + pool) as app:

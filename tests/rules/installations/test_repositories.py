@@ -171,6 +171,12 @@ def test_a_list_that_is_not_complete_removes_no_repository_but_archived_ones():
     assert [each.name for each in listed(before, found, 2, [ALL], NOW).known] == ["new-name"]
 
 
+def test_no_two_repositories_have_one_name_though_a_list_is_not_complete():
+    before = Repositories(NOW - 3600, (ScopedRepository(1, "api"), ScopedRepository(2, "web")))
+    after = listed(before, [ListedRepository("acme/api", id=3)], 3, [ALL], NOW)
+    assert [(each.id, each.name) for each in after.known] == [(2, "web"), (3, "api")]
+
+
 @pytest.mark.parametrize(
     ("age", "patterns", "is_due"),
     [
