@@ -50,6 +50,7 @@ class Repository(msgspec.Struct, frozen=True, omit_defaults=True):
     full_name: Name
     default_branch: Text = ""
     private: bool | None = None
+    id: Count = 0
 
 
 MOST_PERMISSIONS = 200

@@ -88,7 +88,7 @@ class InstallationClient:
         self.token = fingerprint(token.secret)
         self._transport, self._token, self._token_cache = transport, token, token_cache
         self._limited, self._clock = limited, clock
-        self._runners = f"{installation.scope.api_path}/actions/runners"
+        self._runners = f"{installation.api_path}/actions/runners"
 
     @property
     def key(self) -> int:

@@ -93,7 +93,15 @@ async def read_own_organizations(client: Sender) -> list[str]:
 
 async def read_repository(client: Sender, name: str) -> ListedRepository | None:
     """Returns the repository of a name (`owner/name`), under its present name; None for a 404. One call."""
-    path = f"/repos/{quote(name)}"
+    return await _read(client, f"/repos/{quote(name)}")
+
+
+async def read_repository_of(client: Sender, repository_id: int) -> ListedRepository | None:
+    """Returns the repository of an id, under its present name; None for a 404. One call."""
+    return await _read(client, f"/repositories/{repository_id}")
+
+
+async def _read(client: Sender, path: str) -> ListedRepository | None:
     answer = await client.send("GET", path)
     if answer.status == NOT_FOUND:
         return None

@@ -46,7 +46,7 @@ async def read_end_dates(client: ReadingClient, scope: str, version: str) -> Dat
 
     Args:
         client: of the scope.
-        scope: the path of the scope, `/orgs/acme`, `/repos/acme/api` or `/enterprises/acme-corp`.
+        scope: the path of the scope, `/orgs/acme`, `/repositories/7` or `/enterprises/acme-corp`.
         version: as GitHub lists it; only numbers, as `parse_version` takes them.
 
     Raises:

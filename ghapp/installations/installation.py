@@ -99,6 +99,15 @@ class Installation:
         return Scope(kind, self.called.partition("/")[2] if kind is ScopeKind.ENTERPRISE else self.called)
 
     @property
+    def api_path(self) -> str:
+        """The beginning of its runners' paths in GitHub's REST API.
+
+        A repository's has its id, as in GitHub's own links and redirects: another repository may get its name at any
+        moment, and has runners of the same ids.
+        """
+        return f"/repositories/{self.repository_id}" if self.parent else self.scope.api_path
+
+    @property
     def own(self) -> tuple[str, ...]:
         """The names of its own, latest first."""
         return self.names or (self.org,)

@@ -168,7 +168,9 @@ def least_interval(calls: int) -> float:
     return calls * READ_POINTS * POINTS_SECONDS / PACED_POINTS
 
 
-def next_sweep_in(interval: float, changed: int, mean: float, allowance: Allowance, limits: BudgetLimits) -> float:
+def next_sweep_in(
+    interval: float, changed: int, mean: float, allowance: Allowance, limits: BudgetLimits, others_an_hour: float = 0.0
+) -> float:
     """Returns the seconds from one sweep to the next.
 
     Args:
@@ -177,18 +179,20 @@ def next_sweep_in(interval: float, changed: int, mean: float, allowance: Allowan
         mean: of the pages that change between two sweeps.
         allowance: the remaining limit.
         limits: the share to keep under.
+        others_an_hour: calls that sweeps of other scopes with the same limit would make an hour if none was stretched.
 
     Returns:
-        The interval, stretched so that sweeps of the expected cost last until the reset; the time until the reset if no
-        sweep fits any more; and never less than the time for which GitHub requested to send no calls. If fewer than
-        `LEAST_SWEEPS_LEFT` sweeps fit, the expected cost is not less than that of the last one.
+        The interval, stretched so that sweeps of the expected cost, and those of other scopes, last until the reset;
+        the time until the reset if no sweep fits any more; and never less than the time for which GitHub requested to
+        send no calls. If fewer than `LEAST_SWEEPS_LEFT` sweeps fit, the expected cost is not less than that of the last
+        one.
     """
     interval = max(interval, allowance.held_for)
     calls = left(allowance, limits)
     cost = mean if calls >= LEAST_SWEEPS_LEFT * changed else max(mean, changed)
     if cost <= 0 or allowance.resets_in <= 0:
         return interval
-    affordable = calls // cost
+    affordable = calls // (cost + others_an_hour * interval / 3600)
     if affordable <= 0:
         return max(interval, allowance.resets_in)
     return max(interval, allowance.resets_in / affordable)

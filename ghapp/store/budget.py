@@ -39,6 +39,9 @@ LEAST_WAIT_SECONDS = 0.05
 _COUNT = re.compile(r"[0-9]{1,15}")
 """A number that Lua holds exactly. `str.isdigit` accepts others than 0 to 9, which end the script with an error."""
 
+COST_LASTS_SECONDS = 2 * 3600.0
+"""How long the expected cost of a scope's sweeps counts: a stretched sweep waits for the next hour at most."""
+
 LIMIT_FIELDS = [b"held", b"limit", b"used", b"reset", b"skew"]
 
 _ENTER = """
@@ -133,12 +136,30 @@ if tonumber(ARGV[1]) > held then redis.call('HSET', KEYS[1], 'held', ARGV[1]) en
 """
 
 
+class SweepCost(NamedTuple):
+    """The expected cost of a scope's sweeps.
+
+    Attributes:
+        calls_an_hour: if no sweep is stretched.
+        at: when that was expected (epoch seconds).
+    """
+
+    calls_an_hour: float
+    at: float
+
+
+def _sweep_cost(row: bytes) -> SweepCost:
+    calls_an_hour, at = row.split()
+    return SweepCost(finite(calls_an_hour), finite(at))
+
+
 class Budget:
     """The API budgets of all installations."""
 
     def __init__(self, redis: Redis, clock: Callable[[], float] = time.time) -> None:
         self._redis, self._clock = redis, clock
         self._read = PlainReader(redis, "budget", finite)
+        self._read_costs = PlainReader(redis, "sweep-cost", _sweep_cost)
         self._enter: Any = redis.register_script(_ENTER)
         self._leave: Any = redis.register_script(_LEAVE)
         self._hold: Any = redis.register_script(_HOLD)
@@ -180,6 +201,27 @@ class Budget:
         args = [flight, *values, repr(now), FAR_SECONDS, repr(skew(headers.get("date", ""), now))]
         named = [keys.budget(installation), keys.flights(installation), keys.history_counts(installation)]
         await self._leave(keys=named, args=[*args, field(now, "calls", WHOLE_ORG), other_field(now, "calls")])
+
+    async def share_with_others(self, installation: int, scope: int, calls_an_hour: float, now: float) -> float:
+        """Records the calls that a scope's sweeps are expected to make an hour; returns those of the other scopes.
+
+        Args:
+            installation: whose limit they share.
+            scope: the scope's id.
+            calls_an_hour: if no sweep was stretched.
+            now: epoch seconds.
+        """
+        key = keys.sweep_costs(installation)
+        async with self._redis.pipeline(transaction=False) as pipe:
+            pipe.hset(key, str(scope), f"{calls_an_hour:.3f} {now!r}")
+            pipe.expire(key, int(COST_LASTS_SECONDS))
+            pipe.hgetall(key)
+            *_, rows = await pipe.execute()
+        known = await self._read_costs.many(key, rows)
+        old = [each for each, cost in known.items() if not 0 <= now - cost.at <= COST_LASTS_SECONDS]
+        if old:
+            await self._redis.hdel(key, *old)
+        return sum(cost.calls_an_hour for each, cost in known.items() if each not in {*old, str(scope).encode()})
 
     async def hold(self, installation: int, seconds: float) -> None:
         """Stops all calls of the installation for a time, as GitHub asked, and at most for `FAR_SECONDS`."""

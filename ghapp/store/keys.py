@@ -576,6 +576,12 @@ def budget(installation: int) -> str:
     return f"ghapp:{installation}:budget"
 
 
+@keys_of(HASH, KeyBound(number="one entry per scope", time="two hours after its last sweep"), (WORKER,), (WORKER,))
+def sweep_costs(installation: int) -> str:
+    """Scope that uses the installation's limit → the calls that its sweeps are expected to make an hour, and when."""
+    return f"ghapp:{installation}:sweep-costs"
+
+
 @keys_of(
     SORTED_SET,
     KeyBound(most=80, time="a minute after the call began, when the next one begins"),

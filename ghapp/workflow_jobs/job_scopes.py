@@ -19,14 +19,14 @@ class DeliveredJob(NamedTuple):
 
     Attributes:
         id: the job's id.
-        repository: `owner/name`, in lower case.
+        repository: GitHub's id of its repository.
         labels: those that it requests.
         runner_id: of the self-hosted runner that took it; 0 while none did.
         runner_name: its name.
     """
 
     id: int
-    repository: str
+    repository: int
     labels: tuple[str, ...] = ()
     runner_id: int = 0
     runner_name: str = ""
@@ -37,21 +37,21 @@ class KnownScope(NamedTuple):
 
     Attributes:
         id: of the scope.
-        repository: `owner/name` in lower case, if the scope is a repository's; else empty.
+        repository: GitHub's id of the repository, if the scope is one's; else 0. Its name may be another's by now.
         runners: records of the jobs' runners, by id.
         jobs: the ids of those jobs that it knows.
         label_sets: of its registered runners and its pools, in lower case; see `needs_labels`.
     """
 
     id: int
-    repository: str = ""
+    repository: int = 0
     runners: Mapping[int, Evidence] = {}
     jobs: Collection[int] = ()
     label_sets: Collection[frozenset[str]] = ()
 
     def may_have(self, job: DeliveredJob) -> bool:
         """True if jobs of that repository may run in the scope."""
-        return self.repository in ("", job.repository)
+        return self.repository in (0, job.repository)
 
     def has_runner(self, job: DeliveredJob) -> bool:
         """True if the job's runner is known here by its id and its name."""

@@ -69,7 +69,7 @@ async def _note_pulls(context: JobContext, installation: Installation, delivery:
     about = delivery.check_suite or delivery.check_run
     if about is None or delivery.repository is None or not is_sha(about.head_sha):
         return
-    if installation.parent and installation.called.lower() != delivery.repository.full_name.lower():
+    if installation.parent and installation.repository_id != delivery.repository.id:
         return
     for each in about.pull_requests[:MOST_PULLS]:
         pull = PullReference(delivery.repository.full_name, each.number)

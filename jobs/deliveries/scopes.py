@@ -78,7 +78,7 @@ def _delivered_jobs(delivered: Sequence[Delivered]) -> dict[int, DeliveredJob]:
     """Returns each job once, with its runner if any of the deliveries names one."""
     jobs: dict[int, DeliveredJob] = {}
     for delivery, payload in delivered:
-        repository = delivery.repository.full_name.lower() if delivery.repository is not None else ""
+        repository = delivery.repository.id if delivery.repository is not None else 0
         job = jobs.get(payload.id) or DeliveredJob(payload.id, repository, payload.labels)
         if payload.runner_id and payload.runner_name and payload.runner_group_name != HOSTED_GROUP:
             job = job._replace(runner_id=payload.runner_id, runner_name=payload.runner_name)
@@ -86,10 +86,10 @@ def _delivered_jobs(delivered: Sequence[Delivered]) -> dict[int, DeliveredJob]:
     return jobs
 
 
-async def _scopes_of(context: JobContext, installation_id: int, repositories: set[str]) -> list[Installation]:
+async def _scopes_of(context: JobContext, installation_id: int, repositories: set[int]) -> list[Installation]:
     """Returns the scopes of these repositories, and then the enterprises'."""
     known = await context.installations.all()
-    of_repositories = [each for each in known if each.parent == installation_id and each.called.lower() in repositories]
+    of_repositories = [each for each in known if each.parent == installation_id and each.repository_id in repositories]
     return of_repositories + [each for each in known if each.kind is ScopeKind.ENTERPRISE]
 
 
@@ -97,7 +97,7 @@ async def _known_scope(
     context: JobContext, scope: Installation, jobs: Collection[int], runner_ids: Collection[int]
 ) -> KnownScope:
     runners, known = await gather(context.runners.some(scope.id, runner_ids), context.demand.known(scope.id, jobs))
-    return KnownScope(scope.id, scope.called.lower() if scope.parent else "", runners, known)
+    return KnownScope(scope.id, scope.repository_id if scope.parent else 0, runners, known)
 
 
 async def _label_sets(context: JobContext, scope: Installation) -> set[frozenset[str]]:

@@ -16,7 +16,7 @@ from ghapp.installations.installation import (
     Installation,
     enterprise_scope,
 )
-from ghapp.installations.repositories import rules_of
+from ghapp.installations.repositories import rules_of, to_list_again
 from ghapp.installations.scope import ScopeKind
 from ghapp.log import logger
 from ghapp.queue.jobs import JobName, enqueue_for_each
@@ -139,7 +139,7 @@ def _next_slot(now: float, wait: float, installations: int) -> tuple[int, float]
 async def list_repositories_again(context: JobContext, installation_id: int) -> None:
     """Has the next search for scopes list the installation's repositories, whose names or number have changed."""
     if (known := await context.scoped_repositories.get(installation_id)) is not None:
-        await context.scoped_repositories.put(installation_id, known._replace(listed_at=0.0))
+        await context.scoped_repositories.put(installation_id, to_list_again(known))
 
 
 async def contradict(context: JobContext, installation_id: int) -> None:

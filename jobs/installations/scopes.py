@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
-from ghapp.errors import GitHubError
+from ghapp.errors import GitHubError, NotFoundError, PermissionMissingError
 from ghapp.github.installation_client import InstallationClient
 from ghapp.github.repositories import read_installation_repositories, read_repository
 from ghapp.github.response import expect
@@ -19,14 +20,17 @@ from ghapp.installations.repositories import (
     is_list_due,
     is_of_account,
     listed,
+    looked_up,
     rules_of,
     to_ask,
+    to_look_up,
 )
-from ghapp.installations.scope import Scope, ScopeKind, ScopeRule
+from ghapp.installations.scope import ScopeRule, owner_of
 from ghapp.log import logger
 from ghapp.queue.jobs import JobName
 from jobs.context import JobContext
 from jobs.each_installation import each_installation
+from jobs.installations.discover import list_repositories_again
 from jobs.installations.enrol import enrol, warn_of_name
 
 log = logger(__name__)
@@ -81,29 +85,65 @@ async def _found(
     try:
         client = await context.installation_client(installation, Purpose.REPORT)
         taken = await _of_patterns(context, installation, client, patterns, known) if patterns else []
-        slots = asyncio.Semaphore(AT_ONCE)
-        of_names = await asyncio.gather(*(_named(installation, client, slots, each, known) for each in named))
+        of_names = await _of_names(context, installation, client, named, known) if named else []
+        if _with_address_of_another(taken, of_names):  # one was renamed since the list
+            await list_repositories_again(context, installation.id)
+            taken = await _of_patterns(context, installation, client, patterns, known)
     except GitHubError as error:
         log.warning("scopes not found", org=installation.org, error=type(error).__name__, why=str(error))
         return [*known]
-    return [*taken, *(each for each in of_names if each is not None)]
+    doubtful = _with_address_of_another(taken, of_names)
+    return [*(each for each in taken if each.id not in doubtful), *of_names]
+
+
+def _with_address_of_another(taken: Iterable[Installation], of_names: Iterable[Installation]) -> set[int]:
+    """Returns the ids of patterns' scopes with the address of another repository, which a rule names."""
+    named = {each.org.lower(): each.id for each in of_names}
+    return {each.id for each in taken if named.get(each.org.lower(), each.id) != each.id}
+
+
+async def _of_names(
+    context: JobContext,
+    installation: Installation,
+    client: InstallationClient,
+    names: Sequence[str],
+    known: Iterable[Installation],
+) -> list[Installation]:
+    """Returns the scopes of repositories that rules name; of those that were looked up lately, as they are known."""
+    now, slots = context.clock(), asyncio.Semaphore(AT_ONCE)
+    repositories = await context.scoped_repositories.get(installation.id) or Repositories()
+    scopes = {
+        each.repository_id: replace(each, permissions=installation.permissions, suspended=installation.suspended)
+        for each in known
+        if (owner_of(each.org), owner_of(each.called)) == (installation.org, installation.called)
+    }
+    due = to_look_up(repositories, names, scopes.keys(), now)
+    answers = await asyncio.gather(*(_named(installation, client, slots, each) for each in due))
+    found = {name: answer for name, answer in zip(due, answers, strict=True) if not isinstance(answer, GitHubError)}
+    ids = {name: 0 if each is None else each.repository_id for name, each in found.items()}
+    repositories = await context.scoped_repositories.get(installation.id) or Repositories()  # a delivery may reset it
+    repositories = looked_up(repositories, names, ids, now)
+    await context.scoped_repositories.put(installation.id, repositories)
+    as_known = [scopes[each.id] for each in repositories.named if each.name not in found and each.id in scopes]
+    without_answer = {each.partition("/")[2] for each in due if each not in found}
+    unread = [each for each in known if each.org.partition("/")[2].lower() in without_answer]
+    return [*unread, *as_known, *(each for each in found.values() if each is not None)]
 
 
 async def _named(
-    installation: Installation,
-    client: InstallationClient,
-    slots: asyncio.Semaphore,
-    named: str,
-    known: Iterable[Installation],
-) -> Installation | None:
-    """Returns the scope of a repository that a rule names; None if there is none, see `find_scopes_of`."""
+    installation: Installation, client: InstallationClient, slots: asyncio.Semaphore, named: str
+) -> Installation | GitHubError | None:
+    """Returns the scope of a repository that a rule names; None if there is none, see `find_scopes_of`.
+
+    Without a usable answer it returns the error.
+    """
     name = named.partition("/")[2]
     try:
         async with slots:
             found = await read_repository(client, installation.at_github(named))
     except GitHubError as error:
         log.warning("repository not read", org=installation.org, repository=named, why=str(error))
-        return next((each for each in known if each.org.partition("/")[2].lower() == name), None)
+        return error
     if found is None or not is_of_account(installation, found):
         log.warning("no such repository, or archived or transferred", org=installation.org, repository=named)
         return None
@@ -126,18 +166,20 @@ async def _of_patterns(
     repositories = await context.scoped_repositories.get(installation.id) or Repositories()
     if is_list_due(repositories, patterns, now):
         repositories = listed(repositories, *await read_installation_repositories(client), patterns, now)
+        await context.scoped_repositories.put(installation.id, repositories)
     current = {each.id: each.name for each in repositories.known}
     scopes = {-each.id for each in known if -each.id in current and await context.runners.count(each.id)}
     asked_now = to_ask(repositories, scopes, now) if _reads_repositories(installation) else []
     answers = await _have_runners(installation, client, asked_now)
-    await context.scoped_repositories.put(installation.id, asked(repositories, answers.keys(), now))
-    unanswered = {-each.id for each in known if -each.id in current and -each.id not in answers}
+    latest = await context.scoped_repositories.get(installation.id) or repositories  # a delivery may have reset it
+    await context.scoped_repositories.put(installation.id, asked(latest, answers.keys(), now))
+    unanswered = {-each.id for each in known if -each.id in current and answers.get(-each.id) is None}
     having = scopes | unanswered | {number for number, has_runners in answers.items() if has_runners}
-    return [
-        repository_scope(installation, number, name, f"{installation.called}/{name}")
-        for number, name in current.items()
-        if number in having
-    ]
+    return [_scope_of(installation, number, name) for number, name in current.items() if number in having]
+
+
+def _scope_of(installation: Installation, number: int, name: str) -> Installation:
+    return repository_scope(installation, number, name, f"{installation.called}/{name}")
 
 
 def _reads_repositories(installation: Installation) -> bool:
@@ -146,17 +188,22 @@ def _reads_repositories(installation: Installation) -> bool:
 
 async def _have_runners(
     installation: Installation, client: InstallationClient, repositories: Iterable[ScopedRepository]
-) -> dict[int, bool]:
-    """Returns by id whether repositories have runners; those without a usable answer are left out."""
-    slots, found = asyncio.Semaphore(AT_ONCE), dict[int, bool]()
+) -> dict[int, bool | None]:
+    """Returns by id whether repositories have runners: None where GitHub refuses to say so of this one.
+
+    Those for which GitHub gave no answer are left out. One that it refuses is not asked before the others again.
+    """
+    slots, found = asyncio.Semaphore(AT_ONCE), dict[int, bool | None]()
 
     async def ask(repository: ScopedRepository) -> None:
-        path = f"{Scope(ScopeKind.REPOSITORY, f'{installation.called}/{repository.name}').api_path}/actions/runners"
+        path = f"{_scope_of(installation, repository.id, repository.name).api_path}/actions/runners"
         async with slots:
             try:
                 page = runner_page(expect(await client.send("GET", path, per_page=1), path), client.left_out)
             except GitHubError as error:
                 log.info("runners of a repository not read", org=installation.org, path=path, why=str(error))
+                if isinstance(error, NotFoundError | PermissionMissingError):
+                    found[repository.id] = None
                 return
         found[repository.id] = page.total > 0
 

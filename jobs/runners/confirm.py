@@ -25,6 +25,7 @@ from ghapp.workflow_jobs.job import RUNNING_TOO_LONG_SECONDS, Job, is_over
 from jobs.context import JobContext, configured, open_context
 from jobs.delivery_gaps.completeness import without_deferred
 from jobs.failed_calls import record_failed_calls
+from jobs.installations.discover import discover_soon, list_repositories_again
 from jobs.installations.present_state import present_state
 from jobs.remediation.plan_remediation import plan_remediation
 
@@ -221,6 +222,9 @@ async def _is_installation_unchanged(
     state = InstallationState(await present_state(context, installation), now)
     if not absence.is_sane(installation, state.installation):
         await states.contradict(installation.id)
+        if installation.parent and state.installation.called != installation.called:
+            await list_repositories_again(context, installation.parent)
+            await discover_soon(context)
         return False
     await states.remember(state)
     return True

@@ -20,7 +20,6 @@ from ghapp.errors import (
     StoreRefusedError,
     UnauthorizedError,
 )
-from ghapp.github.repositories import read_repository
 from ghapp.github.response import PER_PAGE
 from ghapp.github.runner_list import ListResult, Progress, list_runners
 from ghapp.incidents.history import HistorySample
@@ -34,7 +33,7 @@ from ghapp.runners.verdict import Reason
 from ghapp.store.presses import JOINED, SWEEP_TOPIC, Press
 from ghapp.store.views import load_remaining_losses
 from jobs.context import JobContext, configured, open_context
-from jobs.installations.discover import discover_soon, list_repositories_again
+from jobs.installations.discover import list_repositories_again
 from jobs.installations.enrol import warn_of_name
 from jobs.installations.forget import forget_unswept
 from jobs.installations.present_state import present_state
@@ -150,7 +149,7 @@ async def _list_and_record(
     survey, settled = await gather(context.runners.survey(installation.id), context.settled.of(installation.id))
     try:
         async with asyncio.timeout_at(ends):
-            observation = await _observe(context, installation, survey, progress)
+            observation = await _list(context, installation, progress)
         if settled is not None and holds(settled, observation.digest, began):
             return await keep_judgement(context, installation, observation, survey, settled, began), None
         async with context.all_records(len(observation.runners)):
@@ -203,31 +202,14 @@ async def _defer(
     )
 
 
-async def _observe(context: JobContext, installation: Installation, survey: Survey, progress: Progress) -> ListResult:
-    """Lists the runners. A list of a repository is believed if it is still the same repository.
-
-    One repository is renamed, and another one gets its name: its runners must not become those of the first. A list
-    without a change since one that was believed needs no such look.
-
-    Raises:
-        InstallationSuspendedError: nothing was sent.
-        NotFoundError: the name is another repository's.
-        GitHubError: GitHub gave no usable answer.
-    """
-    listed = await _list(context, installation, progress)
-    if installation.parent and (listed.changed != 0 or survey.failing_since is not None):
-        client = await context.installation_client(installation, Purpose.SWEEP)
-        found = await read_repository(client, installation.called)
-        if found is None or found.id != installation.repository_id:
-            raise NotFoundError(f"{installation.called}: the name is another repository's")
-        return replace(listed, calls=listed.calls + 1, billable=listed.billable + 1)
-    return listed
-
-
 async def _list(context: JobContext, installation: Installation, progress: Progress) -> ListResult:
     """Lists the runners; after a denied list, once more with a new token.
 
     The old token lacks permissions that were granted after it was issued.
+
+    Raises:
+        InstallationSuspendedError: nothing was sent.
+        GitHubError: GitHub gave no usable answer.
     """
     if installation.suspended:
         raise InstallationSuspendedError(f"{installation.org} suspended the App")
@@ -257,12 +239,10 @@ async def _reason(context: JobContext, installation: Installation, error: Except
     try:
         now = await present_state(context, installation)
     except GitHubError as why:
+        if installation.parent and isinstance(why, InstallationMissingError):
+            await list_repositories_again(context, installation.parent)
         return FAILURES.get(type(why), Reason.GITHUB_UNAVAILABLE)
     if installation.parent:
-        await discover_soon(context)
-        if now.called != installation.called or now.account_id != installation.account_id:
-            await list_repositories_again(context, installation.parent)
-            return Reason.ORGANIZATION_RENAMED
         return Reason.INSTALLATION_SUSPENDED if now.suspended else Reason.PERMISSION_MISSING
     now = await context.installations.put(now)  # the next sweep uses its new name
     if now.called != installation.called:
@@ -278,7 +258,8 @@ async def _finish(
     org, policy = installation.org, context.settings.of(installation.org)
     allowance = await context.budget.left(installation.caller, context.clock())
     interval = max(policy.sweep.interval_seconds, least_interval(-(-swept.runners // PER_PAGE)))
-    wait = next_sweep_in(interval, swept.changed, swept.changed_pages, allowance, policy.budget)
+    others = await _calls_of_others(context, installation, 3600 * swept.changed_pages / interval)
+    wait = next_sweep_in(interval, swept.changed, swept.changed_pages, allowance, policy.budget, others)
     await context.schedule.due_at(installation.id, next_sweep_at(began, due_at, wait))
     swept = replace(swept, left=left(allowance, policy.budget), next_in=wait)
     log.info("swept", installation=installation.id, **swept.logged())
@@ -289,6 +270,14 @@ async def _finish(
     counters.add("ghapp_sweep_seconds_total", swept.milliseconds / 1000, org=org)
     await counters.send()
     return swept
+
+
+async def _calls_of_others(context: JobContext, installation: Installation, calls_an_hour: float) -> float:
+    """Returns the calls an hour that other scopes with the same limit need for sweeps: none may spend all of it."""
+    if not context.settings.scopes:
+        return 0.0
+    now = context.clock()
+    return await context.budget.share_with_others(installation.caller, installation.id, calls_an_hour, now)
 
 
 async def _record_history(

@@ -81,7 +81,7 @@ async def _ask(
         before = known.get(version, NOTHING_KNOWN)
         try:
             client = await context.installation_client(installation, Purpose.REPORT)
-            answer = await read_end_dates(client, client.installation.scope.api_path, version)
+            answer = await read_end_dates(client, client.installation.api_path, version)
         except GitHubError as error:
             failures += 1
             found[version] = with_failure(before, context.clock())

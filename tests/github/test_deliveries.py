@@ -26,7 +26,7 @@ ENVELOPE = {
     "installation": {"id": 7, "node_id": "I_7"},
 }
 COMMON = {
-    "repository": Repository("acme/.github", "main", private=True),
+    "repository": Repository("acme/.github", "main", private=True, id=1),
     "organization": Account("acme", 2),
     "sender": Account("mona", 3),
     "installation": DeliveredInstallation(7),

@@ -22,7 +22,15 @@ from ghapp.installations.pacing import (
 )
 from ghapp.store import budget as module
 from ghapp.store import keys
-from ghapp.store.budget import FAR_SECONDS, FLIGHT_SECONDS, LEAST_WAIT_SECONDS, TURN_LASTS_SECONDS, Budget, skew
+from ghapp.store.budget import (
+    COST_LASTS_SECONDS,
+    FAR_SECONDS,
+    FLIGHT_SECONDS,
+    LEAST_WAIT_SECONDS,
+    TURN_LASTS_SECONDS,
+    Budget,
+    skew,
+)
 
 ORG = 7
 RESET = 1_790_000_100
@@ -53,6 +61,17 @@ def headers(used, reset=RESET, limit=5000):
 
 async def record_answer(budget, text):
     await budget.leave(ORG, "no such flight", text)
+
+
+async def test_each_scope_with_one_limit_learns_what_the_sweeps_of_the_others_cost(budget, redis):
+    assert await budget.share_with_others(ORG, ORG, 60.0, NOW) == 0.0
+    assert await budget.share_with_others(ORG, -3, 30.0, NOW + 1) == 60.0
+    assert await budget.share_with_others(ORG, -4, 0.5, NOW + 2) == 90.0
+    assert await budget.share_with_others(ORG, -3, 0.0, NOW + 3) == 60.5
+    await redis.hset(keys.sweep_costs(ORG), "-5", b"\xff")
+    assert await budget.share_with_others(ORG, ORG, 60.0, NOW + 4) == 0.5
+    assert await budget.share_with_others(ORG, -3, 0.0, NOW + 4 + COST_LASTS_SECONDS) == 60.0, "-4 is no scope any more"
+    assert await redis.hkeys(keys.sweep_costs(ORG)) == [str(ORG).encode(), b"-3", b"-5"]
 
 
 async def test_the_limits_of_a_thousand_and_one_installations_are_read_by_one_command(budget, redis):

@@ -16,7 +16,7 @@ from ghapp.workflow_jobs.runner_groups import RunnerGroup, RunnerGroups
 from jobs.runners.sweep import sweep_installation
 from tests.stories.test_enterprises import CONFIG as OF_CORP
 from tests.stories.test_enterprises import CORP
-from tests.stories.test_scopes import OWN, live_in, of, scoped, scopes
+from tests.stories.test_scopes import OWN, live_in, of, rename_api, scoped, scopes
 
 __all__ = ["scoped"]
 
@@ -47,7 +47,8 @@ async def deliver(app, status, runner=None, *, job=JOB, labels=("self-hosted", O
         "head_sha": "f" * 40,
         **changes,
     }
-    named = {"id": 800_001, "name": repository, "full_name": f"acme/{repository}", "private": True}
+    repository_id = app.sandbox.world.orgs["acme"].repositories[repository].id
+    named = {"id": repository_id, "name": repository, "full_name": f"acme/{repository}", "private": True}
     installation = {"id": app.installation}
     payload = {"action": action, "workflow_job": body, "repository": named, "installation": installation}
     app.sandbox.control.deliver("acme", event="workflow_job", payload=payload)
@@ -109,6 +110,25 @@ async def test_a_runner_that_no_list_had_yet_is_not_lost_either(scoped):
             assert (await app.states())[State.RETIRED] == 1
         assert await app.context.demand.all(org.id) == []
         assert app.sandbox.control.controller_events() == []
+
+
+async def test_a_job_of_a_renamed_repository_is_its_own_before_its_new_name_is_known(scoped):
+    async with scoped(ephemeral=True, repository_pools=AT_API) as app:
+        app.listen()
+        org = await app.context.installations.one(app.installation)
+        api = (await scopes(app))["acme/api"]
+        await live_in(app, api, org)
+        runner = next(iter(fleet_of(app, "acme/api").roster.registered.values()))
+        rename_api(app)
+        await deliver(app, "in_progress", runner)
+        assert await demanded(app, api) == {}, "another repository has its name"
+        await deliver(app, "in_progress", runner, job=JOB + 1, repository="api-two")
+        assert await demanded(app, api) == {OWN: (0, 1)}
+        await deliver(app, "completed", runner, job=JOB + 1, repository="api-two")
+        end(app, "acme/api-two", runner)
+        await live_in(app, api)
+        with of(app, api):
+            assert await app.states() == {State.HEALTHY: 2, State.RETIRED: 1}
 
 
 async def test_a_job_of_the_repository_that_the_organization_s_runner_takes_is_the_organization_s(scoped):

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from ghapp.installations.repositories import SEARCH_SECONDS, Repositories, ScopedRepository
 from ghapp.report.check_run import SWEEP
 from ghapp.runners.delivery_lag import DeliveryArrivals, LateArrival
 from ghapp.runners.verdict import State
@@ -15,9 +16,11 @@ from ghapp.sandbox.fleet.jobs import SandboxRepository
 from ghapp.store import keys
 from jobs.checks.publisher import CheckRunOutcome
 from jobs.delivery_gaps.completeness import delivery_gaps
-from jobs.installations.discover import discover_installations
+from jobs.installations import scopes as search
+from jobs.installations.discover import discover_installations, list_repositories_again
 from jobs.installations.enrol import enrol
 from jobs.installations.scopes import find_scopes_of
+from jobs.remediation.remediate import remediate_runner
 from jobs.reports.health_report import report_installation
 from jobs.runners.sweep import sweep_installation
 from jobs.versions.end_dates import read_versions_of
@@ -186,6 +189,18 @@ async def test_a_repository_uses_its_installation_s_token_and_budget(scoped):
         assert calls(app, "POST /app/installations/{installation_id}/access_tokens") == 1
 
 
+async def test_sweeps_of_a_scope_leave_what_those_of_the_others_with_its_limit_cost(scoped):
+    async with scoped(SCOPE + OWN_POOL + "[budget]\nshare = 0.02\n") as app:
+        org = await app.context.installations.one(app.installation)
+        api = (await scopes(app))["acme/api"]
+        await live_in(app, api, org)
+        app.sandbox.control.take_offline("acme", count=1)
+        assert (await live_in(app, org)).next_in == 60.0
+        await app.context.budget.share_with_others(org.id, api.id, 240.0, app.clock())
+        app.sandbox.control.bring_online("acme")
+        assert (await live_in(app, org)).next_in > 120.0
+
+
 async def test_of_a_pattern_the_repositories_with_runners_are_scopes_and_the_others_are_asked_each_hour(scoped):
     async with scoped(PATTERN) as app:
         listed = "GET /repos/{owner}/{repo}/actions/runners"
@@ -201,6 +216,53 @@ async def test_of_a_pattern_the_repositories_with_runners_are_scopes_and_the_oth
         before = calls(app, listed)
         assert [*await scopes(app)] == ["acme/api"]
         assert calls(app, listed) == before + 3, "the sweeps of a scope list its runners"
+
+
+async def test_a_repository_whose_runners_github_refuses_to_list_is_not_asked_before_the_others_again(scoped):
+    async with scoped(PATTERN) as app:
+        gone = (ScopedRepository(999, "gone"),)
+        await app.context.scoped_repositories.put(app.installation, Repositories(app.clock(), gone, ("acme/*",)))
+        assert await scopes(app) == {}
+        before = calls(app, "GET /repos/{owner}/{repo}/actions/runners")
+        assert (await scopes(app), before > 0) == ({}, True)
+        assert calls(app, "GET /repos/{owner}/{repo}/actions/runners") == before
+
+
+async def test_a_delivery_in_the_midst_of_a_search_has_the_next_one_list_the_repositories(scoped, monkeypatch):
+    async with scoped(PATTERN) as app:
+        ask = search._have_runners
+
+        async def meanwhile(*args):
+            await list_repositories_again(app.context, app.installation)
+            return await ask(*args)
+
+        monkeypatch.setattr(search, "_have_runners", meanwhile)
+        assert [*await scopes(app)] == [*await scopes(app)] == ["acme/api"]
+        assert calls(app, "GET /installation/repositories") == 2
+
+
+async def test_a_repository_that_a_rule_names_is_looked_up_once_an_hour_and_when_its_sweep_does_not_find_it(
+    scoped,
+):
+    async with scoped() as app:
+        looked_up = "GET /repos/{owner}/{repo}"
+        api = (await scopes(app))["acme/api"]
+        await live_in(app, api)
+        assert await scopes(app) == await scopes(app) == {"acme/api": api}
+        assert calls(app, looked_up) == 1
+        await wait(app, 3600)
+        assert await scopes(app) == {"acme/api": api}
+        assert calls(app, looked_up) == 2
+        org = app.sandbox.world.orgs["acme"]
+        deleted = app.sandbox.control.in_world(lambda: org.repositories.pop("api"))
+        assert (await live_in(app, api)).flaw == "InstallationGone"
+        assert await scopes(app) == {}
+        before = calls(app, looked_up)
+        assert await scopes(app) == {}
+        assert calls(app, looked_up) == before
+        app.sandbox.control.in_world(lambda: org.repositories.update(api=deleted))
+        await app.pass_(SEARCH_SECONDS)
+        assert await scopes(app) == {"acme/api": api}
 
 
 async def test_a_repository_without_runners_for_a_day_is_no_scope_any_more_and_is_one_again_with_its_first(scoped):
@@ -245,6 +307,7 @@ async def test_a_repository_that_the_app_does_not_see_for_a_while_is_what_it_was
         assert await app.context.schedule.next(api.id) is None
         assert await app.context.redis.ttl(keys.runners(api.id)) > 0
         app.sandbox.control.select("acme", repositories=None)
+        await wait(app, SEARCH_SECONDS)
         assert await scopes(app) == {"acme/api": api}
         assert await app.context.redis.ttl(keys.runners(api.id)) == -1
         assert await app.context.runners.all(api.id) == before
@@ -289,21 +352,28 @@ async def test_another_repository_of_the_same_name_has_lost_none_of_the_first_on
         assert await app.context.installations.one(api.id) is None
 
 
+def rename_api(app):
+    """Renames `acme/api` to `acme/api-two`; another repository gets its name, and has runners of the same ids."""
+    world, org = app.sandbox.world, app.sandbox.world.orgs["acme"]
+
+    def rename_and_create_another():
+        first, its_runners = org.repositories.pop("api"), org.at_repositories.pop("api")
+        first.name, its_runners.login = "api-two", "acme/api-two"
+        org.repositories["api-two"], org.at_repositories["api-two"] = first, its_runners
+        org.repositories["api"] = SandboxRepository(first.id + 7_000, "acme", "api")
+        org.at_repositories["api"] = world._elsewhere(first.id + 7_000, AT_API["api"], "acme/api", 100)
+
+    app.sandbox.control.in_world(rename_and_create_another)
+    return org.at_repositories["api"].fleet.roster
+
+
 async def test_runners_of_a_repository_that_got_the_name_of_a_renamed_one_are_never_those_of_the_first(scoped):
     async with scoped(PATTERN + OWN_POOL + OWN_POOL.replace("acme/api", "acme/api-two")) as app:
         (api,) = (await scopes(app)).values()
         await live_in(app, api)
-        world, org = app.sandbox.world, app.sandbox.world.orgs["acme"]
-
-        def rename_and_create_another():
-            first, its_runners = org.repositories.pop("api"), org.at_repositories.pop("api")
-            first.name, its_runners.login = "api-two", "acme/api-two"
-            org.repositories["api-two"], org.at_repositories["api-two"] = first, its_runners
-            org.repositories["api"] = SandboxRepository(first.id + 7_000, "acme", "api")
-            org.at_repositories["api"] = world._elsewhere(first.id + 7_000, AT_API["api"], "acme/api", 300)
-
-        app.sandbox.control.in_world(rename_and_create_another)
-        assert [(await live_in(app, api)).flaw for _ in range(2)] == ["OrganizationRenamed"] * 2
+        rename_api(app)
+        assert [(await live_in(app, api)).flaw for _ in range(2)] == ["", ""]
+        await wait(app, 3600)
         found = await scopes(app)
         assert {each.org: each.id for each in found.values()} == {"acme/api-two": api.id, "acme/api": api.id - 7_000}
         await live_in(app, *found.values(), intervals=4)
@@ -311,6 +381,53 @@ async def test_runners_of_a_repository_that_got_the_name_of_a_renamed_one_are_ne
             with of(app, each):
                 assert await app.states() == {State.HEALTHY: 3}
         assert app.sandbox.control.controller_events() == []
+
+
+async def test_a_runner_that_was_lost_before_a_new_name_is_known_is_replaced_under_it_and_not_under_the_old_one(scoped):
+    async with scoped(PATTERN + OWN_POOL + OWN_POOL.replace("acme/api", "acme/api-two")) as app:
+        (api,) = (await scopes(app)).values()
+        await live_in(app, api)
+        others = rename_api(app)
+        (lost,) = app.sandbox.control.lose("acme/api-two", count=1)
+        assert lost in others.registered
+        await live_in(app, api, intervals=3)
+        assert app.sandbox.control.controller_events() == []
+        found = await scopes(app)
+        await live_in(app, found["acme/api-two"], intervals=2)
+        requests = [
+            (each["data"]["org"], each["data"]["runner_id"]) for each in app.sandbox.control.controller_events()
+        ]
+        assert requests == [("acme/api-two", lost)]
+        assert len(others.registered) == 3
+
+
+async def test_a_repository_that_a_rule_names_and_one_that_had_its_name_are_not_two_scopes_of_one_address(scoped):
+    async with scoped(SCOPE + PATTERN + OWN_POOL) as app:
+        api = (await scopes(app))["acme/api"]
+        await live_in(app, api)
+        rename_api(app)
+        known = await app.context.scoped_repositories.get(app.installation)
+        await app.context.scoped_repositories.put(app.installation, known._replace(named=()))
+        found = await scopes(app)
+        assert {each.org: each.id for each in found.values()} == {"acme/api-two": api.id, "acme/api": api.id - 7_000}
+        known = await app.context.installations.scopes_of(app.installation)
+        assert {each.org: each.id for each in known} == {each.org: each.id for each in found.values()}
+
+
+async def test_an_offline_runner_is_removed_where_it_is_and_not_from_a_repository_that_got_the_name_since(scoped):
+    pool = f'[[pools]]\norg = "acme/api"\nname = "{OWN}"\nlabels = ["{OWN}"]\nreplace_offline_after_seconds = 600\n'
+    async with scoped(PATTERN + pool) as app:
+        (api,) = (await scopes(app)).values()
+        await live_in(app, api)
+        (offline,) = app.sandbox.control.take_offline("acme/api", count=1)
+        while (await app.context.runners.all(api.id))[offline].granted_at is None:
+            await app.pass_(60)
+            await sweep_installation(app.context, api.id)
+        others = rename_api(app)
+        others.registered[offline].online = False
+        assert await remediate_runner(app.context, api.id, offline) == "replaced"
+        assert len(others.registered) == 3
+        assert len(app.sandbox.world.place_called("acme/api-two").roster.registered) == 2
 
 
 async def test_a_person_s_repositories_are_scopes_though_the_account_is_not_swept(scoped):

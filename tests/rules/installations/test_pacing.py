@@ -1,6 +1,7 @@
 """When the next sweep begins."""
 
 from collections import deque
+from functools import partial
 
 import pytest
 from hypothesis import given
@@ -25,6 +26,9 @@ from ghapp.installations.pacing import (
 from ghapp.queue.jobs import SWEEP_TIMEOUT_SECONDS
 
 HOUR = 3600.0
+
+
+BUDGETS_OF_AN_HOUR = st.builds(Allowance, st.integers(1, 50_000), st.integers(0, 60_000), st.floats(60, HOUR))
 
 
 def after(cost, *, mean=None, interval=60.0, used=0, resets_in=HOUR, limit=5000, share=0.5):
@@ -148,6 +152,24 @@ def test_no_sweep_of_100_000_runners_takes_much_longer_than_the_others_however_m
 def test_without_a_pause_every_few_of_them_one_takes_the_points_of_two_minutes():
     taken = durations(60.0, sweeps=100, acting_points=0)
     assert 10 < sum(each > 100 for each in taken) < 20
+
+
+def test_scopes_with_one_limit_are_stretched_so_that_together_they_keep_within_it():
+    busy = partial(next_sweep_in, 60.0, 1, 1.0, Allowance(5000, 0, HOUR), BudgetLimits(0.5))
+    assert busy(0.0) == 60.0
+    assert busy(39 * 60.0) == 60.0, "40 of them make 2,400 calls an hour"
+    assert busy(99 * 60.0) == pytest.approx(144.0), "100 of them make 2,500 instead of 6,000"
+    assert next_sweep_in(60.0, 0, 0.0, Allowance(5000, 0, HOUR), BudgetLimits(0.5), 99 * 60.0) == 60.0, "a quiet one"
+
+
+@given(st.lists(st.floats(0.1, 50), min_size=1, max_size=50), BUDGETS_OF_AN_HOUR, st.floats(0.01, 1))
+def test_scopes_that_share_a_limit_never_spend_more_than_the_share(means, left, share):
+    limits, an_hour = BudgetLimits(share), [each * HOUR / 60 for each in means]
+    waits = [
+        next_sweep_in(60.0, 0, mean, left, limits, sum(an_hour) - own) for mean, own in zip(means, an_hour, strict=True)
+    ]
+    spent = sum(mean * left.resets_in / wait for mean, wait in zip(means, waits, strict=True) if wait < left.resets_in)
+    assert spent <= max(0.0, left.limit * share - left.used) + 1e-6
 
 
 BUDGETS = st.builds(Allowance, st.integers(1, 50_000), st.integers(0, 60_000), st.floats(0, HOUR))

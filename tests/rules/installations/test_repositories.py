@@ -10,14 +10,18 @@ from ghapp.installations.installation import Installation, enterprise_scope, rep
 from ghapp.installations.repositories import (
     ASKED_SECONDS,
     MOST_ASKED,
+    SEARCH_SECONDS,
     Repositories,
     ScopedRepository,
     asked,
     is_list_due,
     is_of_account,
     listed,
+    looked_up,
     rules_of,
     to_ask,
+    to_list_again,
+    to_look_up,
 )
 from ghapp.installations.scope import ListedRepository, ScopeKind, ScopeRule
 from ghapp.runners.absence import is_sane
@@ -43,6 +47,8 @@ def test_a_repository_s_scope_is_named_below_its_installation_and_uses_its_token
     renamed = repository_scope(RENAMED, 800_001, "api", "acme-two/api-two")
     assert (renamed.id, renamed.org, renamed.called) == (API.id, "acme/api", "acme-two/api-two")
     assert renamed.scope.api_path == "/repos/acme-two/api-two"
+    assert renamed.api_path == API.api_path == "/repositories/800001", "its name may be another's by now"
+    assert ACME.api_path == "/orgs/acme"
     assert all(renamed.answers_to(name) for name in ("ACME/api", "acme-two/api-two"))
     assert not renamed.answers_to("acme")
 
@@ -165,6 +171,12 @@ def test_a_list_that_is_not_complete_removes_no_repository_but_archived_ones():
     assert [each.name for each in listed(before, found, 2, [ALL], NOW).known] == ["new-name"]
 
 
+def test_no_two_repositories_have_one_name_though_a_list_is_not_complete():
+    before = Repositories(NOW - 3600, (ScopedRepository(1, "api"), ScopedRepository(2, "web")))
+    after = listed(before, [ListedRepository("acme/api", id=3)], 3, [ALL], NOW)
+    assert [(each.id, each.name) for each in after.known] == [(2, "web"), (3, "api")]
+
+
 @pytest.mark.parametrize(
     ("age", "patterns", "is_due"),
     [
@@ -188,6 +200,35 @@ def test_a_repository_is_asked_once_an_hour_and_not_while_it_is_swept(age, is_du
     assert to_ask(repositories, [1], NOW) == []
 
 
+def test_searches_that_follow_each_other_ask_no_more_repositories_than_one():
+    repositories = Repositories(NOW, tuple(ScopedRepository(each, f"r{each}") for each in range(1, 1000)))
+    first = to_ask(repositories, [], NOW)
+    repositories = asked(repositories, {each.id for each in first[1:]}, NOW)
+    assert [each.id for each in to_ask(repositories, [], NOW + SEARCH_SECONDS - 1)] == [first[0].id]
+    assert len(to_ask(repositories, [], NOW + SEARCH_SECONDS)) == MOST_ASKED
+
+
+@pytest.mark.parametrize(
+    ("number", "age", "scopes", "is_due"),
+    [
+        (7, ASKED_SECONDS - 0.001, [7], False),
+        (7, ASKED_SECONDS, [7], True),
+        (7, -1.0, [7], True),
+        (7, 1.0, [], True),
+        (0, SEARCH_SECONDS - 0.001, [], False),
+        (0, SEARCH_SECONDS, [], True),
+    ],
+    ids=["lately", "an hour ago", "in the future", "it is no scope", "there was none", "perhaps there is one now"],
+)
+def test_a_name_is_looked_up_once_an_hour_and_more_often_while_there_is_no_such_repository(number, age, scopes, is_due):
+    before = Repositories(named=(ScopedRepository(number, "acme/api", NOW - age), ScopedRepository(8, "acme/old", NOW)))
+    due = to_look_up(before, ["acme/api", "acme/new"], scopes, NOW)
+    assert due == (["acme/api", "acme/new"] if is_due else ["acme/new"])
+    after = looked_up(before, ["acme/api", "acme/new"], {"acme/new": 9}, NOW)
+    assert after.named == (before.named[0], ScopedRepository(9, "acme/new", NOW))
+    assert to_look_up(to_list_again(after), ["acme/api", "acme/new"], [7, 9], NOW) == ["acme/api", "acme/new"]
+
+
 @given(st.sets(st.integers(1, 10_000), min_size=1, max_size=300), st.integers(0, 40))
 def test_all_repositories_have_their_turn(numbers, spread):
     repositories = Repositories(
@@ -199,4 +240,5 @@ def test_all_repositories_have_their_turn(numbers, spread):
         assert seen.isdisjoint(each.id for each in due)
         seen |= {each.id for each in due}
         repositories = asked(repositories, {each.id for each in due}, now)
+        now += SEARCH_SECONDS
     assert seen == numbers

@@ -10,7 +10,8 @@ from ghapp.runners.evidence import Evidence
 from ghapp.workflow_jobs.job_scopes import DeliveredJob, KnownScope, needs_labels, scope_of_job, scopes_of_runner
 
 ORG, REPOSITORY, CORP = 7, -3, -(1 << 52)
-JOB = DeliveredJob(1, "acme/api", ("self-hosted", "Own"), 51, "own-a")
+API, WEB = 3, 4
+JOB = DeliveredJob(1, API, ("self-hosted", "Own"), 51, "own-a")
 WAITING = JOB._replace(runner_id=0, runner_name="")
 OWN, SHARED = frozenset({"self-hosted", "linux", "own"}), frozenset({"self-hosted", "linux", "shared"})
 
@@ -20,7 +21,7 @@ def runner(name="own-a", *, listed=True):
 
 
 def repository(**known):
-    return KnownScope(REPOSITORY, "acme/api", **{"label_sets": [OWN], **known})
+    return KnownScope(REPOSITORY, API, **{"label_sets": [OWN], **known})
 
 
 def corp(**known):
@@ -87,7 +88,7 @@ def test_a_queued_job_waits_in_the_repository_whose_runners_or_pools_fit_and_els
         ([], False, False),
         ([JOB], True, True),
         ([WAITING], True, False),
-        ([JOB._replace(repository="acme/web")], False, True),
+        ([JOB._replace(repository=WEB)], False, True),
     ],
     ids=["every runner is known", "a new runner", "a job that waits", "a new runner of another repository's job"],
 )
@@ -96,11 +97,11 @@ def test_labels_are_read_where_they_decide(unknown, of_repository, of_corp):
 
 
 def test_a_job_of_another_repository_has_nothing_to_do_with_it():
-    assert places(JOB._replace(repository="acme/web"), repository=repository(runners=runner())) == (ORG, [ORG])
+    assert places(JOB._replace(repository=WEB), repository=repository(runners=runner())) == (ORG, [ORG])
 
 
 @given(
-    st.sampled_from([JOB, WAITING, JOB._replace(repository="acme/web"), JOB._replace(labels=())]),
+    st.sampled_from([JOB, WAITING, JOB._replace(repository=WEB), JOB._replace(labels=())]),
     st.lists(st.sampled_from([{}, runner(), runner("x"), runner(listed=False)]), min_size=3, max_size=3),
     st.lists(st.booleans(), min_size=2, max_size=2),
 )
