@@ -30,6 +30,7 @@ from ghapp.settings import Settings
 from ghapp.workflow_jobs.job import Job
 from jobs.context import JobContext
 from jobs.delivery_gaps.completeness import delivery_gaps
+from jobs.shared_machines import known_in_other_scopes
 
 LOG_LASTS_SECONDS = 120.0
 """The reaper needs GitHub's delivery log as read within this time, which redelivery usually does."""
@@ -297,14 +298,24 @@ async def _known(context: JobContext, installation: int, only: Collection[str] |
 async def _ours(
     context: JobContext, installation: Installation, pods: Sequence[Pod], known: RecordedRunners, memory: TickMemory
 ) -> list[Pod]:
-    """Returns the pods of namespaces that no other org uses, and those whose runner only this org knows."""
+    """Returns the pods of namespaces that no other org uses, and those whose runner only this org knows.
+
+    A pod whose runner is registered at a repository of the org, at the org of the repository, or at an enterprise, is
+    not its own, whether or not that scope has a pool in the namespace.
+    """
     names = {pod.uid: names_of(pod, known.claims, memory) for pod in pods}
     others: dict[str, list[set[str]]] = {}
     for namespace in {pod.namespace for pod in pods}:
         asked = set[str]().union(*(names[pod.uid] for pod in pods if pod.namespace == namespace))
         others[namespace] = await _known_elsewhere(context, installation, namespace, asked)
     here = {*known.runners_by_name, *known.claims}
-    return [pod for pod in pods if is_ours(names[pod.uid], here, others[pod.namespace])]
+    unknown = {name for each in names.values() if here.isdisjoint(each) for name in each}
+    in_scopes = await known_in_other_scopes(context, installation, unknown)
+    return [
+        pod
+        for pod in pods
+        if is_ours(names[pod.uid], here, others[pod.namespace]) and in_scopes.isdisjoint(names[pod.uid])
+    ]
 
 
 async def _known_elsewhere(

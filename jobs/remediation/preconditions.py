@@ -10,6 +10,7 @@ from ghapp.pods.pod_claim import by_name
 from ghapp.runners.evidence import Evidence
 from ghapp.runners.verdict import is_absent, missing_since
 from jobs.context import JobContext
+from jobs.shared_machines import known_in_other_scopes
 
 
 async def preconditions(
@@ -69,7 +70,12 @@ async def is_place_of(
 
 
 async def _is_known_elsewhere(context: JobContext, installation: Installation, name: str, namespace: str) -> bool:
-    """True if another organization with pods in that namespace has a runner of that name, or a claim on one."""
+    """True if another organization with pods in that namespace has a runner of that name, or a claim on one.
+
+    Of a scope with which it may share machines, a runner of that name suffices.
+    """
+    if await known_in_other_scopes(context, installation, [name]):
+        return True
     others = {pool.org.lower() for pool in context.settings.pools if pool.namespace == namespace}
     for org in sorted(others - {installation.org.lower()}):
         other = await context.installations.of(org)

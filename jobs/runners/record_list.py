@@ -120,6 +120,7 @@ async def record_list(
     await context.settled.begin(installation.id)
     known, end_dates = await gather(context.runners.all(installation.id), context.runner_versions.all(installation.id))
     listed, sampled = await _verified(context, installation, observation.runner_list, known)
+    known = await _without_others_ids(context, installation, listed, known)
     after = absence.survey_after(survey, listed, began, observation.changed)
     folds = absence.folds_of_list(listed, known, survey, began)
     records = {**known, **await context.runners.revise(installation.id, folds, known)}
@@ -194,6 +195,29 @@ async def keep_judgement(
         at_rest=settled.at_rest,
         repeats=after.repeats,
     )
+
+
+async def _without_others_ids(
+    context: JobContext, installation: Installation, listed: RunnerList, known: dict[int, Evidence]
+) -> dict[int, Evidence]:
+    """Deletes records of jobs on another scope's runners with the ids of runners that are first listed here.
+
+    Deliveries name a runner by its id and name alone, and each scope gives its own ids: without this, the jobs of the
+    other one would explain why this one left.
+    """
+
+    def is_anothers(evidence: Evidence) -> bool:
+        here = listed.runners.get(evidence.id)
+        return here is not None and not evidence.registered and evidence.name != here.name
+
+    def fold(evidence: Evidence | None) -> Evidence | None:
+        return None if evidence is None or is_anothers(evidence) else evidence
+
+    others = [each.id for each in known.values() if is_anothers(each)]
+    if not others:
+        return known
+    await context.runners.revise(installation.id, dict.fromkeys(others, fold))
+    return {runner_id: each for runner_id, each in known.items() if runner_id not in others}
 
 
 async def _mark_outdated(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from types import SimpleNamespace
 
 import pytest
 
@@ -14,6 +15,7 @@ from ghapp.workflow_jobs.explanation import explain
 from ghapp.workflow_jobs.reason import QueueReason
 from ghapp.workflow_jobs.runner_groups import RunnerGroup, RunnerGroups
 from jobs.runners.sweep import sweep_installation
+from tests.stories.conftest import POOL
 from tests.stories.test_enterprises import CONFIG as OF_CORP
 from tests.stories.test_enterprises import CORP
 from tests.stories.test_scopes import OWN, live_in, of, rename_api, scoped, scopes
@@ -129,6 +131,23 @@ async def test_a_job_of_a_renamed_repository_is_its_own_before_its_new_name_is_k
         await live_in(app, api)
         with of(app, api):
             assert await app.states() == {State.HEALTHY: 2, State.RETIRED: 1}
+
+
+async def test_a_job_of_a_runner_elsewhere_explains_no_loss_of_a_runner_that_gets_its_id_here(scoped):
+    async with scoped(ephemeral=True, repository_pools=AT_API) as app:
+        app.listen()
+        org = await app.context.installations.one(app.installation)
+        await live_in(app, org)
+        number = max(fleet_of(app, "acme").roster.registered) + 1
+        elsewhere = SimpleNamespace(id=number, name="elsewhere")
+        await deliver(app, "in_progress", elsewhere, repository="web")
+        await deliver(app, "completed", elsewhere, repository="web")
+        assert app.sandbox.control.register("acme", pool=POOL) == [number]
+        await live_in(app, org, intervals=2)
+        app.sandbox.control.lose("acme", ids=[number])
+        await live_in(app, org, intervals=3)
+        assert (await app.states())[State.RETIRED] == 0
+        assert [each["data"]["runner_id"] for each in app.sandbox.control.controller_events()] == [number]
 
 
 async def test_a_job_of_the_repository_that_the_organization_s_runner_takes_is_the_organization_s(scoped):

@@ -9,7 +9,9 @@ import pytest
 import jobs.delivery_gaps.delivery_log
 from ghapp.deliveries.redelivery import Attempt
 from ghapp.github import delivery_log
+from ghapp.installations.installation import repository_scope
 from ghapp.runners import observations
+from ghapp.runners.evidence import Registration
 from jobs.deliveries.redeliver import redeliver_failed
 from jobs.installations.discover import discover_installations
 from tests.stories.conftest import POOL
@@ -146,6 +148,22 @@ async def test_a_runner_that_registers_late_keeps_its_pod(leaky):
         register_just_in_time(at, "other", is_online=True)
         ticks = await at.minutes(30)
         assert (at.deletions(), ticks[-1].kept) == ([], {"SessionOpen": 1})
+
+
+@pytest.mark.parametrize("kind", ["repository", "enterprise"])
+async def test_a_pod_whose_runner_is_registered_elsewhere_is_not_the_organization_s_though_no_pool_says_so(leaky, kind):
+    scopes = '[[scopes]]\nrepository = "acme/api"\n[[scopes]]\nenterprise = "acme-corp"\n'
+    async with leaky(pools=BY_POOL, more=scopes) as at:
+        context = at.app.context
+        org = await context.installations.one(at.app.installation)
+        await context.installations.put_scopes(org.id, [repository_scope(org, 800_001, "api", "acme/api")])
+        scope = next(each for each in await context.installations.all() if each.kind.value == kind)
+        seen = Registration(5, "elsewhere", "Linux", online=True, busy=True, labels=(), custom_labels=())
+        online = observations.registration_seen(None, seen, at.app.clock(), listed=True)
+        await context.runners.revise(scope.id, {5: lambda _: online})
+        await started(at, "elsewhere", "nowhere")
+        await at.minutes(GRACE_MINUTES + 5)
+        assert at.deletions() == ["nowhere"]
 
 
 async def test_a_just_in_time_runner_that_never_came_up_goes_when_github_has_dropped_its_registration(leaky):

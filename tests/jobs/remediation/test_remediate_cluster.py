@@ -20,6 +20,7 @@ from ghapp.errors import (
     ResourceMissingError,
 )
 from ghapp.github.installation_client import InstallationClient, Removal
+from ghapp.installations.installation import repository_scope
 from ghapp.pods.deletion_guards import REGISTRATION_FINALIZER
 from ghapp.pods.store import PodLocations, Pods
 from ghapp.remediation.store import Pause
@@ -306,6 +307,19 @@ async def test_a_waiting_replacement_is_retried_with_growing_pauses(story):
             app.app.clock.pass_(30)
     times = [index * 30 for index, each in enumerate(asked) if each]
     assert times == [0, 30, 60, 120, 240, 480, 960]
+
+
+async def test_a_pod_that_may_be_of_a_repository_s_runner_of_that_name_is_left_alone(story):
+    async with fleet(story, "pods", '[[scopes]]\nrepository = "acme/api"') as at:
+        context = at.app.context
+        org = await context.installations.one(at.app.installation)
+        api = repository_scope(org, 800_001, "api", "acme/api")
+        await context.installations.put_scopes(org.id, [api])
+        seen = Registration(5, at.name, "Linux", online=True, busy=True, labels=(), custom_labels=())
+        online = registration_seen(None, seen, at.app.clock(), listed=True)
+        await context.runners.revise(api.id, {5: lambda _: online})
+        await at.remediate()
+        assert at.cluster.done == []
 
 
 @pytest.mark.parametrize("replacer", ["arc", "pods"])
