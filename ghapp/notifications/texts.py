@@ -92,7 +92,8 @@ def _fuse(org: str, change: Change, replaced: int) -> Rendered:
     subject = "all pools together" if whole else f"pool {without_markup(change.subject)}"
     reason = without_markup(change.detail)
     if not change.level:
-        lines = [f"{runners(replaced)} replaced since {clock(change.since)}. Reason: {reason}."]
+        counted = f"{runners(replaced)} replaced since {clock(change.since)}. " if replaced or not whole else ""
+        lines = [f"{counted}Reason: {reason}."]
         return f"the fuse of {subject} closed after {lasted(change)}", lines, "success"
     if change.level == Position.STOPPED.value:
         command = _command(resume_command(org, change.subject), "the command that `ghapp doctor` prints")

@@ -26,6 +26,9 @@ from jobs.remediation.plan_inputs import load_inputs
 AT_ONCE = 25
 """Scopes that are read at once."""
 
+_ACTS = 3
+"""The highest rank of a scope, see `_rank`."""
+
 
 class PlannedScope(NamedTuple):
     """A scope with all that is known for its plan. `view` is None if all of its runners are at rest."""
@@ -59,22 +62,26 @@ async def decide_in_family(
         now: epoch seconds.
     """
     installation, settings = scope.installation, context.settings
-    whole, acts = fuses.get(WHOLE_INSTALLATION), _acts(installation, settings)
+    whole = fuses.get(WHOLE_INSTALLATION)
     if not has_family(installation, settings) or not needs_family(alone, whole or Fuse()):
         return alone, ()
+    is_open, rank = whole is not None and whole.position is not Position.CLOSED, _rank(installation, settings)
+    is_due = not is_open or await context.fuses.is_family_plan_due(installation.caller, now)
+    if rank == _ACTS and not is_due:
+        return NOTHING_DECIDED, ()
     family = [each for each in await context.installations.all() if each.caller == installation.caller]
-    others = [each for each in family if each.id != installation.id and _acts(each, settings) == acts]
-    if not acts and any(_acts(each, settings) for each in family):
+    ranks = {each.id: _rank(each, settings) for each in (installation, *family)}
+    if rank < max(ranks.values()):
         return _without_whole(alone), ()  # the fuse `*` is of the scopes that act
-    is_open = whole is not None and whole.position is not Position.CLOSED
-    if is_open and not await context.fuses.is_family_plan_due(installation.caller, now):
+    others = [each for each in family if each.id != installation.id and ranks[each.id] == rank]
+    if not is_due:
         return NOTHING_DECIDED, ()
     scopes = [scope, *await _load(context, others, now)]
     turned = next((each for each in alone.turns if each.pool == WHOLE_INSTALLATION), None)
     decision = decide_for_family(
         [_member(each) for each in scopes],
         whole,
-        turned if acts and not is_open else None,
+        turned if not is_open and settings.of(installation.org).remediation.mode == "act" else None,
         settings.of(next((each.org for each in family if not each.parent), installation.org)).fuse,
         settings.of(installation.org).remediation,
         now,
@@ -96,8 +103,12 @@ def has_family(installation: Installation, settings: Settings) -> bool:
     return installation.parent != 0 or bool(rules_of(installation, settings.scopes))
 
 
-def _acts(installation: Installation, settings: Settings) -> bool:
-    return settings.of(installation.org).remediation.mode == "act"
+def _rank(installation: Installation, settings: Settings) -> int:
+    """Returns how far replacements of a scope go. Scopes that request nothing prove nothing for those that do."""
+    mode = settings.of(installation.org).remediation.mode
+    if mode == "act":
+        return _ACTS if installation.may_remove_runners() else _ACTS - 1
+    return 1 if mode == "dry-run" else 0
 
 
 def _without_whole(decision: Decision) -> Decision:

@@ -8,13 +8,16 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from ghapp.notifier import Notifier
 from ghapp.remediation.fuse import WHOLE_INSTALLATION, FuseLimits, FuseReason, Position
 from ghapp.runners.verdict import State, judge
 from ghapp.sandbox.config import LEAST_PRIVILEGE, PoolConfig
 from jobs.installations.scopes import find_scopes_of
+from jobs.notifications import notify
 from jobs.remediation.plan_remediation import plan_remediation
 from jobs.runners.confirm import confirm_installation
 from jobs.runners.sweep import sweep_installation
+from tests.sandbox.receivers import Receiver
 
 NAMES = [f"small-{number}" for number in range(12)]
 FIRST_BATCH = 3
@@ -66,19 +69,16 @@ class Family:
             self.app.sandbox.control.lose(f"acme/{name}", count=count)
 
     async def granted(self):
-        """Runners that ghapp removed or asked for, of all scopes."""
-        found = []
-        for each in self.scopes:
-            known = (await self.app.context.runners.all(each.id)).values()
-            found += [
-                (each.org, one.id)
-                for one in known
-                if one.granted_at
-                or one.removed_at
-                or one.last_replaced_at
-                or (one.past_loss and one.past_loss.granted_at)
-            ]
-        return found
+        """Runners that ghapp removed or asked for, or is about to, of all scopes."""
+        return [(org, each.id) for org, each in await self.runners() if each.granted_at or each.last_replaced_at]
+
+    async def removed(self):
+        return [(org, each.id) for org, each in await self.runners() if each.removed_at]
+
+    async def runners(self):
+        """All records, with the address of their scope."""
+        known = {each.org: await self.app.context.runners.all(each.id) for each in self.scopes}
+        return [(org, each) for org, records in known.items() for each in records.values()]
 
     async def fuses(self):
         return {each.org: (await self.app.context.fuses.all(each.id)).get(WHOLE_INSTALLATION) for each in self.scopes}
@@ -110,7 +110,7 @@ def family(story):
         dry_run = '[remediation]\nmode = "dry-run"\n' if mode == "dry-run" else ""
         async with story(
             config=CONFIGURED + pools + dry_run + more,
-            permissions=PERMITTED,
+            permissions=changes.pop("permissions", PERMITTED),
             runners=changes.pop("runners", 5),
             ephemeral=False,
             repository_pools=dict.fromkeys(names, POOL),
@@ -194,6 +194,10 @@ async def test_the_organization_s_mass_loss_holds_its_repositories(family):
         assert await it.positions() == {Position.STOPPED}
         before = await it.granted()
         assert {org for org, _ in before} == {"acme"}
+        with Receiver(status=200) as receiver:
+            await notify(it.app.context, Notifier([receiver.url.replace("http://", "json://")]))
+            titles = [each.payload["title"] for each in receiver.wait(1)]
+        assert titles == ["ghapp: acme: the fuse of all pools together stopped: replacing runners did not help"]
         it.lose(FEW[0], count=1)
         await it.live(2)
         assert await it.granted() == before
@@ -232,6 +236,16 @@ async def test_a_scope_in_dry_run_neither_counts_nor_turns_the_fuse_of_those_tha
         it.lose(*FEW)
         await it.live(2)
         assert {org for org, _ in await it.granted()} == {f"acme/{FEW[0]}"}
+        assert set((await it.fuses()).values()) == {None}
+
+
+async def test_repositories_whose_runners_may_not_be_removed_do_not_hold_the_organization(family):
+    async with family(FEW, permissions=LEAST_PRIVILEGE | {"administration": "read"}) as it:
+        it.lose(*FEW)
+        await it.live()
+        it.app.sandbox.control.lose("acme", count=1)
+        await it.live()
+        assert [org for org, _ in await it.removed()] == ["acme"]
         assert set((await it.fuses()).values()) == {None}
 
 
