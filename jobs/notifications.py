@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from rq.timeouts import BaseTimeoutException
 
@@ -95,6 +96,8 @@ async def _observe(context: JobContext, installation: Installation, notifier: No
     if installation.suspended or not (topics or known):
         return
     view = await context.org_view(installation)
+    if installation.parent:  # the fuse of all pools is its owner's, and one message says so
+        view = replace(view, fuses={pool: fuse for pool, fuse in view.fuses.items() if pool != WHOLE_INSTALLATION})
     involved = {pool for pool, fuse in view.fuses.items() if fuse.position is not Position.CLOSED}
     involved |= {each.subject for each in known.values() if each.topic is Topic.FUSE and each.level}
     has_versions = view.may_versions_end(now) or any(each.topic is Topic.VERSION for each in known.values())

@@ -92,20 +92,27 @@ def _fuse(org: str, change: Change, replaced: int) -> Rendered:
     subject = "all pools together" if whole else f"pool {without_markup(change.subject)}"
     reason = without_markup(change.detail)
     if not change.level:
-        lines = [f"{runners(replaced)} replaced since {clock(change.since)}. Reason: {reason}."]
+        counted = f"{runners(replaced)} replaced since {clock(change.since)}. " if replaced or not whole else ""
+        lines = [f"{counted}Reason: {reason}."]
         return f"the fuse of {subject} closed after {lasted(change)}", lines, "success"
     if change.level == Position.STOPPED.value:
         command = _command(resume_command(org, change.subject), "the command that `ghapp doctor` prints")
         lines = [
-            f"{runners(change.affected)} lost, without a successor online. Reason: {reason}.",
+            f"{_lost(change)} Reason: {reason}.",
             f"Check the controller that replaces these runners, then run {command}.",
         ]
         return f"the fuse of {subject} stopped: replacing runners did not help", lines, "failure"
     lines = [
-        f"{runners(change.affected)} lost, without a successor online. Reason: {reason}.",
+        f"{_lost(change)} Reason: {reason}.",
         "ghapp replaces a first batch, and continues when the replacements are online.",
     ]
     return f"the fuse of {subject} tripped", lines, "warning"
+
+
+def _lost(change: Change) -> str:
+    if change.subject == WHOLE_INSTALLATION and not change.affected:
+        return "No runner of the account itself is lost; those of its repositories count, too."
+    return f"{runners(change.affected)} lost, without a successor online."
 
 
 def _blind(_org: str, change: Change, _replaced: int) -> Rendered:

@@ -1,4 +1,8 @@
-"""The fuse of each pool, the reaper's fuse of each pool, and pauses."""
+"""The fuse of each pool, the reaper's fuse of each pool, and pauses.
+
+The fuse `*` is one for an installation and the scopes of its repositories. It is kept with the installation's own
+fuses; each of these scopes reads and changes it as its own.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +16,7 @@ from typing import Any, NamedTuple
 from redis.asyncio import Redis
 
 from ghapp.installations.installation import Installation
+from ghapp.installations.store import Installations
 from ghapp.leaks import leak_fuse
 from ghapp.leaks.leak_fuse import LeakFuse, StopReason
 from ghapp.log import logger
@@ -20,11 +25,20 @@ from ghapp.remediation.fuse import WHOLE_INSTALLATION, Fuse, FuseLimits, FuseRea
 from ghapp.store import keys
 from ghapp.store.codec import Codec, Record
 from ghapp.store.compare_and_set import RecordWriter
-from ghapp.store.quarantine import RecordReader
+from ghapp.store.quarantine import PlainReader, RecordReader, finite
 
 log = logger(__name__)
 
 WHOLE_ORG = WHOLE_INSTALLATION
+
+FAMILY_PLAN_SECONDS = 10.0
+"""While the fuse `*` is not closed, the scopes of an installation are planned together at most once in this time: that
+reads the runners of all of them.
+"""
+
+FAMILY_PLANNED_SECONDS = 60
+"""Lifetime of the record of it."""
+
 SHORTEST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 60.0, 30 * 86_400.0
 """Of a pause with an end."""
 
@@ -129,16 +143,25 @@ class Fuses:
     """The fuses and pauses of all installations."""
 
     def __init__(self, redis: Redis) -> None:
-        self._redis = redis
+        self._redis, self._installations = redis, Installations(redis)
         self._read_fuses, self._read_pauses = RecordReader(redis, _fuses), RecordReader(redis, _pauses)
         self._fuses = RecordWriter(redis, _fuses, self._read_fuses, unreadable=UNREADABLE_FUSE)
         self._pauses = RecordWriter(redis, _pauses, self._read_pauses, unreadable=UNREADABLE_PAUSE)
+        self._read_planned = PlainReader(redis, "family-planned", finite)
         self._read_of_reaper = RecordReader(redis, _of_reaper)
         self._of_reaper = RecordWriter(redis, _of_reaper, self._read_of_reaper, unreadable=UNREADABLE_OF_REAPER)
 
     async def all(self, installation: int) -> dict[str, Fuse]:
         """Returns all fuses that ever changed, by pool; the others are closed. An unreadable fuse is stopped."""
-        return await _all(self._redis, keys.fuses(installation), self._read_fuses, UNREADABLE_FUSE)
+        caller = await self._caller(installation)
+        own = await _all(self._redis, keys.fuses(installation), self._read_fuses, UNREADABLE_FUSE)
+        if caller == installation:
+            return own
+        row: Any = await self._redis.hget(keys.fuses(caller), WHOLE_INSTALLATION)
+        if row is None:
+            return own
+        whole = await self._read_fuses.one(keys.fuses(caller), row, WHOLE_INSTALLATION)
+        return own | {WHOLE_INSTALLATION: whole or UNREADABLE_FUSE}
 
     async def save(self, installation: int, pool: str, before: Fuse | None, after: Fuse) -> bool:
         """Saves a changed fuse; returns False, and saves nothing, if the fuse is no longer as `before`."""
@@ -146,8 +169,27 @@ class Fuses:
         def saved(known: Fuse | None) -> Fuse | None:
             return after if known == before else known  # compared as values: other versions encode to other bytes
 
-        revised = await self._fuses.revise([keys.fuses(installation)], {pool: saved})
+        revised = await self._fuses.revise([await self._fuses_with(installation, pool)], {pool: saved})
         return revised.get(pool) is after
+
+    async def _fuses_with(self, installation: int, pool: str) -> str:
+        """Returns the key of the hash that has the fuse of this pool."""
+        return keys.fuses(await self._caller(installation) if pool == WHOLE_INSTALLATION else installation)
+
+    async def _caller(self, installation: int) -> int:
+        """Returns the installation whose fuse `*` holds for this one: a repository's scope has that of its owner."""
+        known = await self._installations.one(installation) if installation < 0 else None
+        return installation if known is None else known.caller
+
+    async def is_family_plan_due(self, installation: int, now: float) -> bool:
+        """True if the scopes of an installation were planned together longer than `FAMILY_PLAN_SECONDS` ago."""
+        row: Any = await self._redis.get(keys.family_planned(installation))
+        last = None if row is None else await self._read_planned.one(keys.family_planned(installation), row)
+        return last is None or not 0.0 <= now - last < FAMILY_PLAN_SECONDS
+
+    async def family_planned(self, installation: int, now: float) -> None:
+        """Records that the scopes of an installation were planned together."""
+        await self._redis.set(keys.family_planned(installation), now, ex=FAMILY_PLANNED_SECONDS)
 
     async def forget(self, installation: int, fuses: Mapping[str, Fuse]) -> None:
         """Deletes fuses, by pool, that are still as given: closed ones of pools that are no more."""
@@ -155,9 +197,11 @@ class Fuses:
         def forgotten(known: Fuse | None, before: Fuse) -> Fuse | None:
             return None if known == before else known
 
-        folds = {pool: partial(forgotten, before=fuse) for pool, fuse in fuses.items()}
-        if folds:
-            await self._fuses.revise([keys.fuses(installation)], folds)
+        by_key: dict[str, dict[str, partial[Fuse | None]]] = {}
+        for pool, fuse in fuses.items():
+            by_key.setdefault(await self._fuses_with(installation, pool), {})[pool] = partial(forgotten, before=fuse)
+        for key, folds in by_key.items():
+            await self._fuses.revise([key], folds)
 
     async def of_reaper(self, installation: int) -> dict[str, LeakFuse]:
         """Returns the reaper's fuses that are not closed, by pool. An unreadable fuse is stopped."""

@@ -517,8 +517,14 @@ def presses(installation: int) -> str:
     ALL,
 )
 def fuses(installation: int) -> str:
-    """Pool → Fuse."""
+    """Pool → Fuse; * for the installation and the scopes of its repositories."""
     return f"ghapp:{installation}:fuses"
+
+
+@keys_of(STRING, KeyBound(number=ONE_PER_INSTALLATION, seconds=MINUTE), (WORKER,), (WORKER,))
+def family_planned(installation: int) -> str:
+    """When an installation and its repositories' scopes were last planned together, under their fuse *."""
+    return f"ghapp:{installation}:family-planned"
 
 
 @keys_of(HASH, KeyBound(most=500, number=" and 4 MiB", seconds=31 * DAY), (WORKER,), (WEB, COMMANDS, WORKER))

@@ -2,52 +2,51 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from functools import partial
 from itertools import chain
+from typing import NamedTuple
 
 from ghapp.installations.installation import Installation
 from ghapp.installations.pool_matching import rule_named, runner_pool
 from ghapp.log import logger
 from ghapp.queue.jobs import enqueue_remediation
-from ghapp.remediation.decision import (
-    Decision,
-    DecisionInputs,
-    FuseChange,
-    by_pool,
-    counts_for,
-    deliveries_flow,
-    is_as_planned,
-)
+from ghapp.remediation.decision import Decision, FuseChange, by_pool, counts_for, is_as_planned
 from ghapp.remediation.decision import decide as decided
-from ghapp.remediation.fuse import Fuse, Position, has_stepped, is_long_closed
+from ghapp.remediation.fuse import (
+    WHOLE_INSTALLATION,
+    Fuse,
+    FuseCounts,
+    Position,
+    has_stepped,
+    is_long_closed,
+)
 from ghapp.remediation.plan import Plan
 from ghapp.remediation.steps import (
     REPLACE,
-    ReplacementPath,
     awaits_remediation,
     is_open,
     replacement_path,
     request_id,
 )
-from ghapp.report.org_view import OrgView
 from ghapp.runners import observations
 from ghapp.runners.evidence import Evidence
-from ghapp.settings import PoolSettings
-from ghapp.workflow_jobs.job import is_over
 from jobs.context import JobContext
-from jobs.delivery_gaps.completeness import delivery_gaps
 from jobs.events.publish import may_be_unpublished, publish_fuse, publish_fuse_changes, publish_runners
 from jobs.history.incidents import record_incidents
+from jobs.remediation.family import PlannedScope, decide_in_family
+from jobs.remediation.plan_inputs import load_inputs
 from jobs.reports.health_report import enqueue_report_if_wanted
 
 log = logger(__name__)
 
 
 async def plan_remediation(context: JobContext, installation: Installation) -> Plan:
-    """Plans for one installation, one process at a time: two could each release a first batch."""
-    async with context.locks.acquire("plan", installation.id, context.locks.outliving_seconds) as acquired:
+    """Plans for one installation or scope, one process at a time: two could each release a first batch.
+
+    The lock is that of the whole family, which has one fuse `*` (`jobs.remediation.family`).
+    """
+    async with context.locks.acquire("plan", installation.caller, context.locks.outliving_seconds) as acquired:
         if not acquired:
             return Plan()
         now = context.clock()
@@ -56,27 +55,56 @@ async def plan_remediation(context: JobContext, installation: Installation) -> P
         runners = await context.runners.all(installation.id)
         pools = by_pool(runners.values(), view.survey, rules, now, policy.evidence)
         await publish_runners(context, installation, view, chain.from_iterable(pools.values()), now)
-        inputs = await _inputs(context, installation, view, runners, now)
+        inputs = await load_inputs(context, installation, view, runners, now)
         await publish_fuse_changes(
             context, installation, view.fuses, counts_for(pools, view.fuses, rules, policy.fuse, inputs), now
         )
         paused = [pool for pool in pools if view.is_paused(pool)]
         decision = decided(pools, view.fuses, paused, rules, policy.fuse, policy.remediation, inputs)
-        overtaken = await _save_fuses(context, installation, decision.turns, now)
-        decision = decision.without(overtaken)
-        runners |= await _write_off(context, installation, decision, runners, now)
-        runners |= await _need_again(context, installation, decision, runners)
-        if policy.remediation.mode == "act":
-            granted = await _grant(context, installation, decision, runners, now)
-        else:
-            granted = await _record_dry_run(context, installation, decision, runners, now)
+        scope = PlannedScope(installation, view, rules, runners, pools, inputs)
+        decision, others = await decide_in_family(context, scope, view.fuses, decision, now)
+        changes = await _carry_out(context, installation, decision, runners, now)
+        for other in others if WHOLE_INSTALLATION not in changes.overtaken else ():
+            await _carry_out(context, other.installation, other.decision, other.runners, now)
+            enqueue_report_if_wanted(context, other.installation)
         await _ask_again(context, installation, runners.values(), now)
-        turned = {each.pool: (each.after, each.counted) for each in decision.turns if each.pool not in overtaken}
-        await record_incidents(context, installation, view, runners | granted, turned, now)
+        await record_incidents(context, installation, view, changes.runners, changes.turned, now)
         old = {name: fuse for name, fuse in view.fuses.items() if name not in pools and is_long_closed(fuse, now)}
         await context.fuses.forget(installation.id, old)
     enqueue_report_if_wanted(context, installation)
-    return decision.plan
+    return changes.plan
+
+
+class _Changes(NamedTuple):
+    """What was recorded of a decision.
+
+    Attributes:
+        plan: the plan, without pools where an admin changed the fuse meanwhile.
+        runners: all runners, as they are now.
+        turned: the fuses that were changed, each with the counts that changed it.
+        overtaken: the pools where an admin changed the fuse meanwhile.
+    """
+
+    plan: Plan
+    runners: dict[int, Evidence]
+    turned: dict[str, tuple[Fuse, FuseCounts]]
+    overtaken: list[str]
+
+
+async def _carry_out(
+    context: JobContext, installation: Installation, decision: Decision, runners: dict[int, Evidence], now: float
+) -> _Changes:
+    """Records the decision for one scope, fuses first, and enqueues the jobs that act."""
+    overtaken = await _save_fuses(context, installation, decision.turns, now)
+    decision = decision.without(overtaken)
+    runners = runners | await _write_off(context, installation, decision, runners, now)
+    runners |= await _need_again(context, installation, decision, runners)
+    if context.settings.of(installation.org).remediation.mode == "act":
+        runners |= await _grant(context, installation, decision, runners, now)
+    else:
+        runners |= await _record_dry_run(context, installation, decision, runners, now)
+    turned = {each.pool: (each.after, each.counted) for each in decision.turns if each.pool not in overtaken}
+    return _Changes(decision.plan, runners, turned, overtaken)
 
 
 async def plan_after_sweep(context: JobContext, installation: Installation, *, at_rest: bool) -> None:
@@ -91,44 +119,6 @@ async def plan_after_sweep(context: JobContext, installation: Installation, *, a
         enqueue_report_if_wanted(context, installation)
     else:
         await plan_remediation(context, installation)
-
-
-LOG_LASTS_SECONDS = 120.0
-"""GitHub's delivery log is read again if it is older, which redelivery usually prevents."""
-
-
-async def _inputs(
-    context: JobContext, installation: Installation, view: OrgView, runners: Mapping[int, Evidence], now: float
-) -> DecisionInputs:
-    """Returns the inputs beside runners and fuses.
-
-    Without deliveries, and while some are missing or late, it is unknown whether a job waits. That matters only while a
-    fuse is stopped: then losses may be written off. A job that awaits an approval waits for no runner, and one without
-    labels for a runner group that may be GitHub's own.
-    """
-    queued = None
-    may_write_off = any(fuse.position is Position.STOPPED for fuse in view.fuses.values())
-    is_known = deliveries_flow(runners.values(), now)
-    if is_known and may_write_off:
-        is_known = not await delivery_gaps(context, installation, now - LOG_LASTS_SECONDS)
-    if is_known:
-        jobs = await context.demand.all(installation.id)
-        queued = [
-            frozenset(label.lower() for label in job.labels)
-            for job in jobs
-            if job.status == "queued" and job.labels and not job.waiting and not is_over(job, now)
-        ]
-    window = context.settings.of(installation.org).fuse.window_seconds
-    reaped = await context.leaks.reaped_by_pool(installation.id, now - window)
-    open_requests = _open_requests(runners.values(), context.settings.pools_of(installation.org))
-    return DecisionInputs(view.survey, now, queued, view.claimed, reaped, open_requests)
-
-
-def _open_requests(runners: Iterable[Evidence], rules: Sequence[PoolSettings]) -> Counter[str]:
-    """Counts the requests that wait for their pool's URL; a controller that polls may leave them open."""
-    pools = Counter(runner_pool(each, rules) for each in runners if is_open(each) and each.replaced_at is None)
-    sent = {rule.name for rule in rules if replacement_path(rule) is ReplacementPath.EVENT}
-    return Counter({pool: count for pool, count in pools.items() if pool in sent})
 
 
 async def _write_off(

@@ -36,6 +36,14 @@ def test_the_text_for_the_installations_fuse_names_the_command_for_the_organizat
     assert body.endswith("run `ghapp resume acme`.")
 
 
+def test_the_text_for_the_installations_fuse_counts_no_runners_if_all_lost_ones_are_of_repositories():
+    whole = TRIPPED._replace(subject="*", affected=0)
+    body = message("acme", whole).body
+    assert body.startswith("No runner of the account itself is lost; those of its repositories count, too. Reason: ")
+    closed = message("acme", whole._replace(level="", before="proving", at=AT + 840, detail="Healed"))
+    assert closed.body == "Reason: Healed."
+
+
 def test_the_text_for_a_closed_fuse_has_the_number_replaced_and_the_duration():
     closed = TRIPPED._replace(level="", before="proving", at=AT + 840, detail="Healed")
     assert message("acme", closed, replaced=40) == Message(

@@ -40,6 +40,7 @@ from ghapp.pods import end_store as pod_ends
 from ghapp.pods.claim_store import PodClaims
 from ghapp.pods.end_store import OwnDeletions, PodEnd, PodEnds
 from ghapp.redis_clock import SharedClock
+from ghapp.remediation.store import Fuses
 from ghapp.report import store as check_creations
 from ghapp.report.check_run_state import Head, Posted, PostFailure
 from ghapp.report.store import CheckCreations, Reports
@@ -154,6 +155,7 @@ async def write_the_rest(redis):
     await Runners(redis).revise(ORG, {each: lambda _, record=record: record for each, record in many.items()})
     await Runners(redis).changes(ORG)
     await SettledSweeps(redis).begin(ORG)
+    await Fuses(redis).family_planned(ORG, NOW)
     await Quarantine(redis).set_aside("runner", keys.runners(ORG), {"1": b"garbage"})
     await of_deaths(redis, 1)
 

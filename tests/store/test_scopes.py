@@ -9,8 +9,11 @@ import pytest
 
 from ghapp.installations.installation import Installation, enterprise_scope, repository_scope
 from ghapp.installations.store import KEPT_SECONDS, Installations, UninstalledData
+from ghapp.remediation.fuse import Fuse, FuseLimits, Position
+from ghapp.remediation.store import FAMILY_PLAN_SECONDS, UNREADABLE_FUSE, Fuses
 from ghapp.store import keys
 
+PROVING, STOPPED = Fuse(Position.PROVING, since=1.0), Fuse(Position.STOPPED, since=1.0, stopped_at=1.0)
 ACME = Installation(7, "acme", 70, {"administration": "read"})
 OTHER = Installation(8, "other", 80)
 API, WEB = (repository_scope(ACME, number, name, f"acme/{name}") for number, name in ((3, "api"), (4, "web")))
@@ -38,6 +41,38 @@ async def test_a_list_keeps_the_scopes_of_its_installations_with_their_permissio
     assert [each.id for each in await installations.scopes_of(7)] == [-4, -3]
     await installations.replace_all([OTHER])
     assert await ids(installations) == {8}
+
+
+async def test_the_fuse_of_all_pools_is_that_of_the_installation_and_fuses_of_pools_are_each_scope_s_own(
+    installations, redis
+):
+    fuses = Fuses(redis)
+    assert await fuses.save(API.id, "*", None, STOPPED) is True
+    for each in (ACME, API):
+        assert await fuses.save(each.id, "linux", None, PROVING) is True
+    assert await fuses.all(ACME.id) == await fuses.all(API.id) == {"*": STOPPED, "linux": PROVING}
+    assert await fuses.all(WEB.id) == {"*": STOPPED}
+    assert await fuses.all(CORP.id) == await fuses.all(OTHER.id) == {}
+    assert await fuses.save(WEB.id, "*", None, PROVING) is False
+    await fuses.resume(WEB, "*", "mona", 2.0, FuseLimits())
+    whole = (await fuses.all(ACME.id))["*"]
+    assert (whole.position, whole.by) == (Position.PROVING, "mona")
+    await fuses.forget(WEB.id, {"*": whole, "linux": PROVING})
+    assert await fuses.all(ACME.id) == await fuses.all(API.id) == {"linux": PROVING}
+
+
+async def test_an_unreadable_fuse_of_all_pools_is_stopped_in_each_scope(installations, redis):
+    await redis.hset(keys.fuses(ACME.id), "*", b"garbage")
+    assert await Fuses(redis).all(API.id) == await Fuses(redis).all(ACME.id) == {"*": UNREADABLE_FUSE}
+
+
+async def test_the_scopes_of_an_installation_are_planned_together_once_in_a_while(redis):
+    fuses = Fuses(redis)
+    assert await fuses.is_family_plan_due(ACME.id, 100.0)
+    await fuses.family_planned(ACME.id, 100.0)
+    times = (99.0, 100.0, 100.0 + FAMILY_PLAN_SECONDS - 0.1, 100.0 + FAMILY_PLAN_SECONDS)
+    assert [await fuses.is_family_plan_due(ACME.id, each) for each in times] == [True, False, False, True]
+    assert await fuses.is_family_plan_due(OTHER.id, 100.0)
 
 
 async def test_a_changed_installation_changes_its_scopes(installations):

@@ -179,7 +179,8 @@ def story(redis_url: str, redis: object, tmp_path: Path, monkeypatch: pytest.Mon
         **changes: Any,
     ) -> AsyncIterator[Story]:
         pools = (PoolConfig(name=POOL, size=runners, ephemeral=ephemeral), *others)
-        org = OrgConfig(pools=pools, repository_pools=repository_pools or {})
+        repositories = tuple(dict.fromkeys([*OrgConfig().repositories, *(repository_pools or {})]))
+        org = OrgConfig(pools=pools, repositories=repositories, repository_pools=repository_pools or {})
         with SandboxServer(SandboxConfig(orgs=(org,), pace=pace, quiet=quiet, ticking=False, **changes)) as sandbox:
             policy = tmp_path / "ghapp.toml"
             policy.write_text(
