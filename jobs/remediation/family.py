@@ -10,6 +10,7 @@ from __future__ import annotations
 from asyncio import gather
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 
 from ghapp.installations.installation import Installation
@@ -67,9 +68,11 @@ async def decide_in_family(
         return alone, ()
     is_open, rank = whole is not None and whole.position is not Position.CLOSED, _rank(installation, settings)
     is_due = not is_open or await context.fuses.is_family_plan_due(installation.caller, now)
-    if rank == _ACTS and not is_due:
+    if installation.parent and rank == _ACTS and not is_due:
         return NOTHING_DECIDED, ()
     family = [each for each in await context.installations.all() if each.caller == installation.caller]
+    if not any(each.parent for each in family):
+        return alone, ()  # no repository has runners
     ranks = {each.id: _rank(each, settings) for each in (installation, *family)}
     if rank < max(ranks.values()):
         return _without_whole(alone), ()  # the fuse `*` is of the scopes that act
@@ -77,15 +80,21 @@ async def decide_in_family(
     if not is_due:
         return NOTHING_DECIDED, ()
     scopes = [scope, *await _load(context, others, now)]
-    turned = next((each for each in alone.turns if each.pool == WHOLE_INSTALLATION), None)
-    decision = decide_for_family(
-        [_member(each) for each in scopes],
-        whole,
-        turned if not is_open and settings.of(installation.org).remediation.mode == "act" else None,
-        settings.of(next((each.org for each in family if not each.parent), installation.org)).fuse,
-        settings.of(installation.org).remediation,
-        now,
+    decide_together = partial(
+        decide_for_family,
+        whole=whole,
+        fuse_limits=settings.of(next((each.org for each in family if not each.parent), installation.org)).fuse,
+        limits=settings.of(installation.org).remediation,
+        now=now,
     )
+    tripped = next((each for each in alone.turns if each.pool == WHOLE_INSTALLATION), None)
+    if is_open or settings.of(installation.org).remediation.mode != "act":
+        tripped = None
+    elif tripped is None and installation.parent:
+        # GitHub may answer wrongly for repositories alone, and their runners be few beside the organization's.
+        repositories = [_member(each) for each in scopes if each.installation.parent]
+        tripped = decide_together(repositories, tripped=None).whole
+    decision = decide_together([_member(each) for each in scopes], tripped=tripped)
     if not (is_open or decision.is_open):
         return _without_whole(alone), ()
     await context.fuses.family_planned(installation.caller, now)

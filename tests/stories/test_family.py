@@ -157,6 +157,24 @@ async def test_a_false_mass_loss_of_many_small_repositories_costs_one_first_batc
         assert len(await it.granted()) == FIRST_BATCH
 
 
+async def test_a_false_loss_of_repositories_beside_a_large_organization_that_slow_sweeps_show_bit_by_bit_is_stopped(
+    family,
+):
+    async with family(runners=100) as it:
+        ids = [each.id for scope in it.scopes[:-1] for each in (await it.app.context.runners.all(scope.id)).values()]
+        it.app.sandbox.control.unlist(ids=ids, everywhere=True)
+        for scope in it.scopes[:-1]:
+            await it.app.pass_(60)
+            for each in (scope, it.scopes[-1]):
+                await sweep_installation(it.app.context, each.id)
+            await it.work_off()
+            await it.app.pass_(30)
+            await confirm_installation(it.app.context, scope.id)
+            await it.work_off()
+        assert len(await it.granted()) == 2 + FIRST_BATCH, "two before the second repository showed the mass loss"
+        assert await it.positions() <= {Position.PROVING, Position.STOPPED}
+
+
 async def test_one_lost_runner_of_one_repository_is_replaced_at_once(family):
     async with family(FEW) as it:
         it.lose(FEW[0], count=1)
@@ -268,6 +286,18 @@ async def test_an_installation_without_repositories_asks_for_no_others(story, mo
         monkeypatch.setattr("jobs.remediation.family._load", refused)
         await app.live_through_an_interval()
         assert len(await app.replacements()) == FIRST_BATCH
+
+
+async def test_an_installation_none_of_whose_repositories_has_runners_decides_alone(story, monkeypatch):
+    async with story(config='[[scopes]]\nrepositories = "acme/*"\n', permissions=PERMITTED, runners=12) as app:
+        assert await find_scopes_of(app.context, app.installation) == []
+        await app.live_through_an_interval()
+        await app.live_through_an_interval()
+        app.sandbox.control.lose("acme", count=8)
+        monkeypatch.setattr("jobs.remediation.family._load", refused)
+        for _ in range(6):
+            await app.live_through_an_interval()
+        assert len(await app.replacements()) == 8
 
 
 async def refused(*_):
