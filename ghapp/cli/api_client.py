@@ -28,7 +28,7 @@ from ghapp.installations.scope import ScopeKind, kind_of
 from ghapp.installations.scope_paths import path_segment
 from ghapp.leaks.documents import leaks_of_name
 from ghapp.nearest_name import meant
-from ghapp.remediation.fuse import resume_command
+from ghapp.remediation.fuse import WHOLE_INSTALLATION, resume_command
 from ghapp.remediation.store import WHOLE_ORG
 from ghapp.report.documents import HealthDocument
 from ghapp.report.overview import (
@@ -313,8 +313,9 @@ class ApiClient:
         output += [f"reaper restarted, now proving: {_fuse(name, each)}" for each in done["reaping"]]
         held = (await self._get(f"/v1/orgs/{path_segment(name)}/overview"))["held"]
         of_all = [each for each in held if each["pool"] is None and each["kind"] in ("pause", "fuse stopped")]
-        end = f"`{resume_command(name)}`"
-        output += [f"still in effect: {each['kind']}, {name}, {each['text']}; {end}" for each in of_all]
+        for each in of_all:
+            end = resume_command(name, None if each["kind"] == "pause" else WHOLE_INSTALLATION)
+            output.append(f"still in effect: {each['kind']}, {name}, {each['text']}; `{end}`")
         return output or ["nothing was paused or stopped"]
 
     async def _pauses(self, org: str) -> dict[str | None, str]:

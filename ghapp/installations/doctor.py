@@ -343,7 +343,7 @@ def of_remediation(org: str, fuses: Mapping[str, Fuse], pauses: Mapping[str, Pau
             found.append(warning(GROUP, name, f"proving: {fuse_history(fuse, str)}", fix, org))
     for pool, pause in pauses.items():
         whole = pool == WHOLE_ORG
-        fix = f"`{resume_command(org, pool)}`"
+        fix = f"`{resume_command(org, None if whole else pool)}`"
         name = "pause of all pools" if whole else f"pause {pool}"
         found.append(warning(GROUP, name, f"paused {pause_in_words(pause)}", fix, org))
     return found

@@ -26,6 +26,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from math import ceil
 
+from ghapp.installations.scope import ScopeKind, kind_of, owner_of
 from ghapp.untrusted_text import shell_command
 
 FLOAT_NOISE = 1e-9
@@ -245,10 +246,13 @@ def resume(fuse: Fuse, now: float, limits: FuseLimits, by: str = "") -> Fuse:
 
 
 def resume_command(org: str, pool: str | None = None) -> str:
-    """Returns the command that resumes a pool, to be copied into a shell; None or `*`: all of the organization."""
-    if pool is None or pool == WHOLE_INSTALLATION:
-        return shell_command("ghapp", "resume", org)
-    return shell_command("ghapp", "resume", org, "--pool", pool)
+    """Returns the command that resumes a pool, to be copied into a shell; None: all of the scope.
+
+    `*` is the fuse of all pools: a repository shares it with its owner, whose people alone restart it.
+    """
+    if pool == WHOLE_INSTALLATION:
+        return shell_command("ghapp", "resume", owner_of(org) if kind_of(org) is ScopeKind.REPOSITORY else org)
+    return shell_command("ghapp", "resume", org, *(() if pool is None else ("--pool", pool)))
 
 
 def stop(fuse: Fuse, now: float, reason: FuseReason) -> Fuse:

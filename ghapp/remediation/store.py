@@ -278,6 +278,8 @@ class Fuses:
     ) -> Resumption:
         """Restarts stopped fuses, the reaper's too, which are then proving; a pause stays.
 
+        The fuse `*` that a repository's scope shares is restarted with its owner's alone: it holds the owner's runners.
+
         Args:
             installation: the installation.
             pool: of the fuse; None: all of them.
@@ -288,7 +290,8 @@ class Fuses:
         """
         proving = {}
         for name, fuse in (await self.all(installation.id)).items():
-            if pool not in (None, name) or fuse.position is not Position.STOPPED:
+            is_owners = name == WHOLE_INSTALLATION and installation.caller != installation.id
+            if pool not in (None, name) or fuse.position is not Position.STOPPED or is_owners:
                 continue
             if (fuse.stopped_at or fuse.since or 0.0) > until:
                 continue

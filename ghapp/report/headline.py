@@ -397,7 +397,7 @@ def _step(fleet: FleetView, pool: PoolView, worst: ReplacementStatus, unanswered
 
 
 def _resume_stopped(fleet: FleetView, pool: PoolView) -> str:
-    return resume_command(fleet.org, None if pool.fuse is fleet.whole_fuse else pool.name)
+    return resume_command(fleet.org, WHOLE_INSTALLATION if pool.fuse is fleet.whole_fuse else pool.name)
 
 
 def _after_pause(pause: PauseView | None) -> str:

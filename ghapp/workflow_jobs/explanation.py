@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ghapp.installations.pool_matching import GENERIC_LABELS
-from ghapp.remediation.fuse import resume_command
+from ghapp.remediation.fuse import WHOLE_INSTALLATION, resume_command
 from ghapp.remediation.status import ReplacementBlocker, ReplacementTerms, pool_block
 from ghapp.untrusted_text import shell_command
 from ghapp.workflow_jobs.capacity import NOT_ASSIGNED_SECONDS
@@ -158,12 +158,13 @@ def _held(queue: JobQueue, pool: str, lost: int) -> list[QueueStep]:
         return []
     blocker, text = block
     why = f"{_lost(lost, pool)}: {text}"
-    resume = resume_command(queue.inputs.org, pool)
+    org, whole = queue.inputs.org, queue.inputs.fuses.get(WHOLE_INSTALLATION)
     match blocker:
         case ReplacementBlocker.PAUSE:
-            return [QueueStep(resume, why)]
+            return [QueueStep(resume_command(org, pool if pool in queue.inputs.pauses else None), why)]
         case ReplacementBlocker.FUSE:
-            return [QueueStep(f"ghapp doctor; then {resume}", why)]
+            fuse = WHOLE_INSTALLATION if queue.fuse_of(pool) is whole else pool
+            return [QueueStep(f"ghapp doctor; then {resume_command(org, fuse)}", why)]
         case ReplacementBlocker.NO_POOL:
             return [QueueStep(f"add a [[pools]] table for {pool}", why)]
         case _:

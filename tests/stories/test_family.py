@@ -183,7 +183,7 @@ async def test_one_lost_runner_of_one_repository_is_replaced_at_once(family):
         assert set((await it.fuses()).values()) == {None}
 
 
-async def test_a_mass_loss_of_repositories_holds_the_organization_and_a_resume_in_one_of_them_is_for_all(family):
+async def test_a_mass_loss_of_repositories_holds_the_organization_and_a_resume_there_restarts_all(family):
     async with family(FEW) as it:
         it.app.sandbox.control.barren_controller(barren=True)
         it.lose(*FEW)
@@ -195,7 +195,10 @@ async def test_a_mass_loss_of_repositories_holds_the_organization_and_a_resume_i
         await it.live(2)
         assert await it.granted() == before
         context, scope = it.app.context, it.scopes[1]
-        await context.fuses.resume(scope, None, "ada", it.app.clock(), FuseLimits())
+        assert not await context.fuses.resume(scope, None, "eve", it.app.clock(), FuseLimits()), "not its own fuse"
+        assert await it.positions() == {Position.STOPPED}
+        organization = await context.installations.one(it.app.installation)
+        await context.fuses.resume(organization, None, "ada", it.app.clock(), FuseLimits())
         assert await it.positions() == {Position.PROVING}
         assert {each.by for each in (await it.fuses()).values()} == {"ada"}
         await it.live(7)

@@ -17,6 +17,7 @@ from ghapp.remediation.fuse import (
     is_not_needed,
     next_fuse,
     resume,
+    resume_command,
     room,
     threshold,
 )
@@ -622,6 +623,21 @@ def test_only_requests_granted_since_the_trip_start_the_time_of_a_batch(granted_
 )
 def test_the_room_is_the_part_of_the_batch_not_yet_granted(fuse, granted, lets):
     assert room(fuse, mass_loss(granted=granted)) == lets
+
+
+@pytest.mark.parametrize(
+    ("org", "pool", "command"),
+    [
+        ("acme", None, "ghapp resume acme"),
+        ("acme", "linux", "ghapp resume acme --pool linux"),
+        ("acme/api", None, "ghapp resume acme/api"),
+        ("acme/api", "linux", "ghapp resume acme/api --pool linux"),
+        ("acme/api", "*", "ghapp resume acme"),
+        ("enterprises/corp", "*", "ghapp resume enterprises/corp"),
+    ],
+)
+def test_the_fuse_of_all_pools_is_restarted_where_it_belongs(org, pool, command):
+    assert resume_command(org, pool) == command
 
 
 def test_a_closed_fuse_is_unchanged_by_a_resume():

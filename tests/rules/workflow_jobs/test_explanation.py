@@ -140,6 +140,16 @@ def test_the_typical_wait_is_the_median_of_the_jobs_that_started_within_the_hour
             "1 runner of linux-4vcpu is lost: the fuse is stopped: no successor of the last batch came online",
         ),
         (
+            {"pauses": {"*": PAUSED[POOL]}},
+            "ghapp resume acme",
+            "1 runner of linux-4vcpu is lost: remediation is paused by mona: maintenance",
+        ),
+        (
+            {"fuses": {"*": Fuse(Position.STOPPED, NOW, reason=FuseReason.BATCH_NEVER_ONLINE)}},
+            "ghapp doctor; then ghapp resume acme",
+            "1 runner of linux-4vcpu is lost: the fuse is stopped: no successor of the last batch came online",
+        ),
+        (
             {"mode": "dry-run"},
             'replace them, or set mode = "act"',
             "1 runner of linux-4vcpu is lost: nothing is replaced: remediation is in dry-run",
@@ -150,7 +160,7 @@ def test_the_typical_wait_is_the_median_of_the_jobs_that_started_within_the_hour
             "1 runner of linux-4vcpu is lost: its pool is not configured, and no replacer is known for it",
         ),
     ],
-    ids=["a pause", "a stopped fuse", "dry-run", "no pool"],
+    ids=["a pause", "a stopped fuse", "of all pools", "stopped for all pools", "dry-run", "no pool"],
 )
 @pytest.mark.parametrize("others", [[], [busy()]], ids=["all lost", "others busy"])
 def test_the_obstacle_to_replacements_is_a_next_step(inputs, step, why, others):
