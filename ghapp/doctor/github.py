@@ -92,13 +92,13 @@ async def check(settings: Settings, credentials: AppCredentials) -> GitHubProbe:
 
 async def report_repositories(
     settings: Settings, credentials: AppCredentials, redis_url: str, named: Sequence[tuple[Installation, str]]
-) -> dict[int, bool | None]:
-    """Returns by installation id whether its repository (`owner/name`) is private; None if it cannot see it.
+) -> dict[tuple[int, str], bool | None]:
+    """Returns by installation id and repository (`owner/name`) whether it is private; None if it cannot be seen.
 
-    Installations for which GitHub gave no reliable answer are left out.
+    Those for which GitHub gave no reliable answer are left out.
     """
     slots = asyncio.Semaphore(MAX_CONCURRENT)
-    found: dict[int, bool | None] = {}
+    found: dict[tuple[int, str], bool | None] = {}
     async with (
         open_stores(redis_url) as stores,
         GitHub.open(settings.api_url, credentials, stores.token_cache(credentials.private_key), Unmetered()) as github,
@@ -108,7 +108,7 @@ async def report_repositories(
             async with slots:
                 with suppress(GhappError):  # for example, a new token may not be effective yet
                     installation_client = await github.installation_client(installation)
-                    found[installation.id] = await Checks(installation_client, repository).is_private()
+                    found[installation.id, repository] = await Checks(installation_client, repository).is_private()
 
         with suppress(TimeoutError):
             async with asyncio.timeout(REPOSITORIES_SECONDS):

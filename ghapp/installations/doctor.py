@@ -11,7 +11,7 @@ from ghapp.doctor.finding import Finding, FindingStatus, ok, warning, wrong
 from ghapp.doctor.github import report_repositories
 from ghapp.doctor.probe import probe
 from ghapp.doctor.roles import starting
-from ghapp.installations.installation import Installation, known_as, repository_scope, stale_name
+from ghapp.installations.installation import Installation, known_as, poster_of, repository_scope, stale_name
 from ghapp.installations.pacing import left
 from ghapp.installations.pool_matching import PoolRule
 from ghapp.installations.scope import ENTERPRISES, ScopeKind, absence, kind_of, owner_of
@@ -172,18 +172,25 @@ def of_pool_labels(org: str, rules: Sequence[PoolRule], runners: Iterable[Eviden
 
 async def _of_repositories(settings: Settings, url: str | None, installations: Iterable[Installation]) -> list[Finding]:
     """Returns findings for report repositories that their installation cannot see, or that could not be verified."""
-    named = []
-    for each in installations:
+    known, named = list(installations), list[tuple[str, Installation, str]]()
+    for each in known:
         repository = repository_of(settings.of(each.org).report.repository, each.org)
-        if repository is not None and not each.suspended:
-            named.append((each, each.at_github(repository)))
+        poster = None if repository is None or each.suspended else poster_of(each, repository, known)
+        if repository is not None and poster is not None:
+            named.append((each.org, poster, poster.at_github(repository)))
     if url is None or settings.credentials is None or not named:
         return []
-    found = await report_repositories(settings, settings.credentials, url, named)
+    asked = [(poster, repository) for _, poster, repository in named]
+    found = await report_repositories(settings, settings.credentials, url, asked)
     return [
         finding
-        for each, repository in named
-        for finding in of_repository(each.org, repository, is_known=each.id in found, is_private=found.get(each.id))
+        for org, poster, repository in named
+        for finding in of_repository(
+            org,
+            repository,
+            is_known=(poster.id, repository) in found,
+            is_private=found.get((poster.id, repository)),
+        )
     ]
 
 

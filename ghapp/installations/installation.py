@@ -11,7 +11,7 @@ login; each name belongs to the first installation that had it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import NamedTuple
@@ -186,6 +186,17 @@ def enterprise_scope(slug: str) -> Installation:
     """Returns the scope of an enterprise's runners. GitHub does not show its id: the slug identifies it."""
     number = _ENTERPRISES_FROM + int.from_bytes(sha256(slug.lower().encode()).digest()[:6])
     return Installation(id=-number, org=f"{ENTERPRISES}/{slug}", account_id=-number)
+
+
+def poster_of(installation: Installation, repository: str, known: Iterable[Installation]) -> Installation | None:
+    """Returns the installation that posts a scope's check run; None if there is none.
+
+    The token of an enterprise posts none: the App does where it is installed on the repository's owner.
+    """
+    if installation.kind is not ScopeKind.ENTERPRISE:
+        return installation
+    owner = owner_of(repository)
+    return next((each for each in known if each.kind is ScopeKind.ORGANIZATION and each.answers_to(owner)), None)
 
 
 def known_as(

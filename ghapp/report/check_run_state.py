@@ -11,7 +11,7 @@ from enum import Enum, auto
 from typing import NamedTuple
 
 from ghapp.deaths.cluster_summary import namespaces_of
-from ghapp.installations.scope import owner_of
+from ghapp.installations.scope import ScopeKind, kind_of, owner_of
 from ghapp.pods.reconcile import NamespaceRule
 from ghapp.report.check_run import Report
 
@@ -166,10 +166,11 @@ def newer(known: Head | None, reported: Head) -> Head:
 def repository_of(configured: str | None, org: str) -> str | None:
     """Returns the org's report repository, `owner/name`; None if it is unset or belongs to another owner.
 
-    A repository's fleet is reported in a repository of the same owner.
+    A repository's fleet is reported in a repository of the same owner, an enterprise's in one of any organization.
     """
     owner, _, name = (configured or "").partition("/")
-    return configured if name and owner.lower() == owner_of(org).lower() else None
+    is_of_owner = kind_of(org) is ScopeKind.ENTERPRISE or owner.lower() == owner_of(org).lower()
+    return configured if name and is_of_owner else None
 
 
 def wants_report(configured: str | None, org: str, rules: Iterable[NamespaceRule]) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ghapp.installations.scope import ScopeKind, kind_of
 from ghapp.pods.texts import cluster_text
 from ghapp.remediation.fuse import Position
 from ghapp.report.check_run import LONGEST, SWEEP, CheckRunAction, Conclusion, Report, digest_of, resume_of
@@ -37,7 +38,9 @@ def report_on(fleet: FleetView, now: float) -> Report:
     is_stopped = Position.STOPPED in {fleet.whole_fuse.position, *(pool.fuse.position for pool in pools)}
     begin, jobs, text = as_of(fleet, now), queue_table(fleet, now), _text(fleet, pools, now)
     conclusion = max((CONCLUSIONS[each.severity] for each in found), key=[*CONCLUSIONS.values()].index)
-    actions = (SWEEP, resume_of(_stopped_at(fleet, pools))) if is_stopped else (SWEEP,)
+    actions: tuple[CheckRunAction, ...] = (SWEEP, resume_of(_stopped_at(fleet, pools))) if is_stopped else (SWEEP,)
+    if kind_of(fleet.org) is ScopeKind.ENTERPRISE:
+        actions = ()  # GitHub has no answer to who may manage its runners
     wrong = _headlines_text(found)
     return Report(
         title=one_line(title_of(found), LONGEST_TITLE),

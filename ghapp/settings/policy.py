@@ -96,9 +96,9 @@ def check_reports(policies: Mapping[str, Policy], base: Policy, mistakes: Mistak
     taken: set[str] = set()
     for name, policy in policies.items():
         where, repository = f"[orgs.{toml_string(name)}.report] repository", policy.report.repository
-        if kind_of(name) is not ScopeKind.REPOSITORY or repository is None:
+        if kind_of(name) is ScopeKind.ORGANIZATION or repository is None:
             continue
-        of_owner = policies.get(owner_of(name).lower(), base).report.repository or ""
+        of_owner = policies.get(owner_of(repository).lower(), base).report.repository or ""
         if repository.lower() in {of_owner.lower(), *taken}:
             mistakes.add(f"{where}: {repository} has another fleet's check run; name another repository", where)
         taken.add(repository.lower())
@@ -107,11 +107,13 @@ def check_reports(policies: Mapping[str, Policy], base: Policy, mistakes: Mistak
 def inherited_policy(org: str, policies: Mapping[str, Policy], base: Policy) -> Policy:
     """Returns the policy of an org without tables of its own: of a repository its owner's, of all others the base.
 
-    A repository inherits no `[report] repository`: two fleets with one check run would overwrite each other's.
+    No other scope inherits a `[report] repository`: two fleets with one check run would overwrite each other's.
     """
-    if kind_of(org) is not ScopeKind.REPOSITORY:
+    kind = kind_of(org)
+    if kind is ScopeKind.ORGANIZATION:
         return base
-    return dataclasses.replace(policies.get(owner_of(org).lower(), base), report=ReportSettings())
+    inherited = policies.get(owner_of(org).lower(), base) if kind is ScopeKind.REPOSITORY else base
+    return dataclasses.replace(inherited, report=ReportSettings())
 
 
 def _overlay(base: T, row: Mapping[str, Any], where: str, mistakes: Mistakes) -> T:

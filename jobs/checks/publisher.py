@@ -22,8 +22,9 @@ from ghapp.errors import (
     UnauthorizedError,
 )
 from ghapp.github.checks import Checks
-from ghapp.installations.installation import Installation
+from ghapp.installations.installation import Installation, poster_of
 from ghapp.installations.pacing import Purpose
+from ghapp.installations.scope import ScopeKind, owner_of
 from ghapp.report.check_run import NAME, Report
 from ghapp.workflow_jobs.texts import QUEUE_CHECK
 from jobs.context import JobContext
@@ -103,13 +104,20 @@ async def open_checks(
     """Opens the check runs of a repository (`owner/name`), within the budget's share for reports.
 
     Raises:
-        PermissionMissingError: the installation has not granted `checks: write`.
+        PermissionMissingError: the installation has not granted `checks: write`, or there is none.
         GitHubError: no token is available now.
     """
-    if not installation.may("checks", "write"):
+    poster = installation
+    if installation.kind is ScopeKind.ENTERPRISE:
+        subject = subject or str(installation.id)
+        found = poster_of(installation, repository, await context.installations.all())
+        if found is None:
+            raise PermissionMissingError(f"the App is not installed on {owner_of(repository)}", accepted="checks=write")
+        poster = found
+    if not poster.may("checks", "write"):
         raise PermissionMissingError("the installation has not granted checks: write", accepted="checks=write")
-    installation_client = await context.installation_client(installation, Purpose.REPORT)
-    return Checks(installation_client, repository, details_url, name=name, subject=subject)
+    installation_client = await context.installation_client(poster, Purpose.REPORT)
+    return Checks(installation_client, poster.at_github(repository), details_url, name=name, subject=subject)
 
 
 async def publish(

@@ -124,7 +124,7 @@ async def _post(
         branch = await checks.default_branch()
         if branch is None:
             return CheckRunOutcome.REPOSITORY_MISSING
-        state = state._replace(head=await _look_for_head(context, checks, branch, state.head, now))
+        state = state._replace(head=await _look_for_head(context, installation, checks, branch, state.head, now))
     if state.head is None:
         return CheckRunOutcome.HEAD_UNKNOWN
     posted, sha = state.posted, state.head.sha
@@ -152,13 +152,13 @@ async def _post(
 
 
 async def _look_for_head(
-    context: JobContext, checks: Checks, branch: str, known: Head | None, now: float
+    context: JobContext, installation: Installation, checks: Checks, branch: str, known: Head | None, now: float
 ) -> Head | None:
     """Returns the head of the branch by GitHub's answer, or by deliveries where those are newer."""
     found = await checks.head(branch, now)
     if found is None and known is not None and known.branch == branch:
         found = known._replace(confirmed_at=now)
-    return None if found is None else await context.reports.record_head(checks.installation.id, found)
+    return None if found is None else await context.reports.record_head(installation.id, found)
 
 
 async def _count(

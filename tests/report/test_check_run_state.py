@@ -179,3 +179,8 @@ def test_the_newest_head_is_kept_after_late_reports(known, reported, head):
 )
 def test_an_org_reports_only_to_its_own_repository(configured, repository):
     assert repository_of(configured, "Acme") == repository
+
+
+def test_an_enterprise_is_reported_in_a_repository_of_any_organization():
+    assert repository_of("acme/fleet", "enterprises/corp") == "acme/fleet"
+    assert repository_of(None, "enterprises/corp") is None

@@ -128,3 +128,12 @@ def test_a_token_that_no_header_can_carry_is_refused_without_being_shown(read):
     message = refusal(read, GHAPP_ENTERPRISE_TOKEN="ghp_sécret one")
     assert message.startswith("GHAPP_ENTERPRISE_TOKEN: it takes a classic token")
     assert "cret" not in message.partition("it takes")[2].replace("secret", "")
+
+
+@pytest.mark.parametrize("taken", ["[report]", "[orgs.acme.report]", '[orgs."acme/web".report]'])
+def test_an_enterprise_inherits_no_check_run_and_names_one_of_its_own(read, taken):
+    tables = f'{taken}\nrepository = "acme/.github"\n'
+    assert read(tables).of("enterprises/corp").report.repository is None
+    own = tables + '[orgs."enterprises/corp".report]\nrepository = "acme/{}"\n'
+    assert read(own.format("fleet")).of("enterprises/corp").report.repository == "acme/fleet"
+    assert "has another fleet's check run" in refusal(read, own.format(".github"))

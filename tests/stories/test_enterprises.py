@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 
 import httpx
 import pytest
+from structlog.testing import capture_logs
 
 from ghapp.credentials import AppCredentials
 from ghapp.errors import GitHubError
@@ -14,7 +15,9 @@ from ghapp.installations.installation import enterprise_scope
 from ghapp.runners.verdict import State
 from ghapp.sandbox.config import FIRST_ELSEWHERE_ID
 from ghapp.store.enterprise_tokens import ConfiguredToken
+from jobs.checks.publisher import CheckRunOutcome
 from jobs.installations.discover import discover_installations
+from jobs.reports.health_report import report_installation
 from jobs.runners.sweep import sweep_installation
 from tests.github.test_api import BudgetRecorder, TokenStore
 from tests.stories.test_scopes import calls, live_in, of
@@ -167,3 +170,33 @@ async def test_its_token_goes_to_the_api_alone_and_appears_in_no_error():
             await enterprise.list_runners(1, None)
     assert sent == [("api.github.com", "token ghp_secret"), ("elsewhere.example", None)]
     assert "ghp_secret" not in repr(raised.value) + repr(vars(enterprise))
+
+
+async def test_its_check_run_is_posted_in_a_repository_of_an_organization_with_the_app(story):
+    report = f'[orgs."{CORP}".report]\nrepository = "acme/web"\n'
+    variables = {"GHAPP_ENTERPRISE_TOKEN": "ghp_mona"}
+    async with story(config=CONFIG + report, runners=4, ephemeral=False, variables=variables) as app:
+        scope = await app.context.installations.of(CORP)
+        await sweep(app, scope)
+        assert await report_installation(app.context, scope.id) is CheckRunOutcome.CREATED
+        web = app.sandbox.world.orgs["acme"].repositories["web"].check_runs
+        ((number, shown),) = web.items()
+        assert (shown["name"], shown["actions"]) == ("Runner health", [])
+        assert shown["external_id"] not in (f"ghapp-{app.installation}", f"ghapp-{scope.id}")
+        app.sandbox.control.take_offline(CORP, count=1)
+        await live_in(app, scope, intervals=8)
+        await report_installation(app.context, scope.id)
+        assert {each: shown["output"]["title"] for each, shown in web.items()} == {number: "1 runner offline"}
+        assert app.sandbox.world.orgs["acme"].repositories[".github"].check_runs == {}
+
+
+async def test_its_check_run_is_reported_as_missing_where_the_app_is_not_installed(story):
+    report = f'[orgs."{CORP}".report]\nrepository = "elsewhere/web"\n'
+    variables = {"GHAPP_ENTERPRISE_TOKEN": "ghp_mona"}
+    async with story(config=CONFIG + report, runners=4, ephemeral=False, variables=variables) as app:
+        scope = await app.context.installations.of(CORP)
+        await sweep(app, scope)
+        with capture_logs() as logs:
+            assert await report_installation(app.context, scope.id) is CheckRunOutcome.PERMISSION_MISSING
+        (line,) = [each for each in logs if each["event"] == "not reported"]
+        assert line["why"] == "the App is not installed on elsewhere"
