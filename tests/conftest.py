@@ -51,8 +51,8 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
 
 @pytest.hookimpl(optionalhook=True)  # `-p no:xdist` leaves the plugin out
 def pytest_xdist_auto_num_workers() -> int:
-    """Three processes for each core: half of their time goes to tests that wait, which leave a fifth of two idle."""
-    return 3 * len(os.sched_getaffinity(0))
+    """Two processes for each core: stories wait for real processes and clocks for half of their time."""
+    return 2 * len(os.sched_getaffinity(0))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

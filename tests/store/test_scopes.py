@@ -54,7 +54,8 @@ async def test_the_fuse_of_all_pools_is_that_of_the_installation_and_fuses_of_po
     assert await fuses.all(WEB.id) == {"*": STOPPED}
     assert await fuses.all(CORP.id) == await fuses.all(OTHER.id) == {}
     assert await fuses.save(WEB.id, "*", None, PROVING) is False
-    await fuses.resume(WEB, "*", "mona", 2.0, FuseLimits())
+    assert not await fuses.resume(WEB, "*", "eve", 2.0, FuseLimits()), "a repository's people do not restart it"
+    await fuses.resume(ACME, "*", "mona", 2.0, FuseLimits())
     whole = (await fuses.all(ACME.id))["*"]
     assert (whole.position, whole.by) == (Position.PROVING, "mona")
     await fuses.forget(WEB.id, {"*": whole, "linux": PROVING})
