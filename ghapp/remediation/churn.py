@@ -8,6 +8,9 @@ no complete list covers does not count.
 
 A shorter time would take the slow newcomers of ordinary departures for successors, and a false mass loss would go on. A
 longer one would let each departure of a shrinking fleet explain a successor, and a true mass loss would not heal.
+
+In a busy pool more departures wait for their newcomers at any moment than a batch has runners, and may explain all that
+come. Then `job_proof` shows by jobs what no count of newcomers can.
 """
 
 from __future__ import annotations
@@ -27,6 +30,18 @@ CHURN_SECONDS = 3600.0
 
 TIMES_AS_LONG = (1, 2, 4, 8)
 """Of `prove_seconds`: the times that are tried for how long a departure explains a newcomer; else `CHURN_SECONDS`."""
+
+
+class Newcomers(NamedTuple):
+    """Runners that came online after a batch, and are not lost again.
+
+    Attributes:
+        online: how many.
+        unexplained: of these, those beyond the pool's normal churn: successors of the batch.
+    """
+
+    online: int = 0
+    unexplained: int = 0
 
 
 class _Moment(NamedTuple):
@@ -50,10 +65,10 @@ class _Churn(NamedTuple):
     requested: Sequence[_Moment]
 
 
-def successors(
+def newcomers(
     members: Iterable[tuple[Evidence, State]], accepted_at: float, survey: Survey, limits: FuseLimits
-) -> int:
-    """Returns how many runners came online after that time beyond the pool's normal churn.
+) -> Newcomers:
+    """Counts the runners that came online after that time, and those of them beyond the pool's normal churn.
 
     Args:
         members: runners of the pool, each with its current state.
@@ -65,7 +80,8 @@ def successors(
     lately = replace(survey, blind=tuple(span for span in survey.blind if span[1] > earliest))
     churn = _churn(list(members), accepted_at, lately)
     lasts = _explains_for(churn, accepted_at, limits)
-    return sum(each.at > accepted_at for each in _unexplained(churn.arrivals, churn.departures, lasts))
+    unexplained = _unexplained(churn.arrivals, churn.departures, lasts)
+    return Newcomers(*(sum(each.at > accepted_at for each in moments) for moments in (churn.arrivals, unexplained)))
 
 
 def _churn(members: Sequence[tuple[Evidence, State]], accepted_at: float, survey: Survey) -> _Churn:

@@ -3,7 +3,8 @@
 closed → proving   too many runners lost within the window, or any loss during the cooldown after closing
 proving → proving  successors of the batch are online: the next batch is twice as large as their number
 proving → stopped  the batch has no successor within `prove_seconds`, or no request of it was accepted
-proving → closed   no loss is waiting: successors of the last batch are online, or the lost registrations returned
+proving → closed   no loss is waiting: successors of the last batch are online, or newcomers that may be successors
+                   (`churn`) since `prove_seconds`; or the lost registrations returned
 stopped → proving  a successor came online after all, a request was accepted after all, or an admin resumed it
 stopped → closed   nothing changed for a window, and the lost runners are not needed, since no job waits for them (a
                    scale-down by another actor); or the lost registrations returned
@@ -69,6 +70,8 @@ class FuseReason(StrEnum):
     RESUMED = "Resumed"
     UNPROVEN = "Unproven"
     """Nothing was requested, so nothing could be proven; the mass loss is over."""
+    HIDDEN_BY_CHURN = "HiddenByChurn"
+    """No loss waits; newcomers came, and the pool's own churn may explain them."""
     NOT_NEEDED = "NotNeeded"
     """It was stopped; nothing changed for a window since, and no job waits for the lost runners."""
     POOLS_STOPPED = "PoolsStopped"
@@ -83,7 +86,7 @@ FUSE_REASONS = {
     FuseReason.NONE: "",
     FuseReason.MASS_LOSS: "too many runners were lost at once",
     FuseReason.LOSS_ON_WATCH: "a runner was lost soon after the fuse had closed",
-    FuseReason.BATCH_ONLINE: "successors of the last batch are online",
+    FuseReason.BATCH_ONLINE: "successors of the last batch are online, or jobs show that the losses are real",
     FuseReason.BATCH_NEVER_ONLINE: "no successor of the last batch came online",
     FuseReason.REQUEST_NOT_ACCEPTED: "no request of the last batch was accepted; they are still repeated",
     FuseReason.REQUEST_ACCEPTED: "a request was accepted after all",
@@ -91,6 +94,7 @@ FUSE_REASONS = {
     FuseReason.REGISTRATIONS_RETURNED: "the lost registrations returned",
     FuseReason.RESUMED: "an admin resumed it",
     FuseReason.UNPROVEN: "nothing was replaced (dry-run or off), and the mass loss is over",
+    FuseReason.HIDDEN_BY_CHURN: "no loss waits, and newcomers are online: successors, or of the pool's own churn",
     FuseReason.NOT_NEEDED: "nothing changed for a while, and no job waits for the lost runners",
     FuseReason.POOLS_STOPPED: "every pool that lost runners is stopped by its own fuse, paused or not configured",
     FuseReason.POOL_CHANGED: "its runners belong to another pool now, which has the fuse",
@@ -164,7 +168,8 @@ class FuseCounts:
         pending: of these, with a request that is not accepted yet.
         overdue: of these, with a request that was not accepted within `prove_seconds`.
         accepted: of these, replacements that were accepted.
-        successors: runners that came online since then and are not explained otherwise.
+        newcomers: runners that came online since then.
+        successors: of these, those that the pool's churn does not explain; or all, if jobs show the losses to be real.
         proving_seconds: time since the last request of the current batch was accepted.
         found: lost runners that our DELETE found registered since it tripped, although two GETs had answered 404.
         since_return: time since a lost runner was last found or returned; None: none was since it tripped.
@@ -181,6 +186,7 @@ class FuseCounts:
     pending: int = 0
     overdue: int = 0
     accepted: int = 0
+    newcomers: int = 0
     successors: int = 0
     proving_seconds: float = 0.0
     found: int = 0
@@ -194,6 +200,11 @@ class FuseCounts:
         """True if as many successors are online as the current batch has replaced."""
         has_begun = self.accepted > 0 or self.in_batch == 0
         return self.pending == 0 and has_begun and self.successors >= self.accepted
+
+    @property
+    def is_hidden_by_churn(self) -> bool:
+        """True if the newcomers may be the batch's successors, and no loss waits for which that is to be proven."""
+        return self.waiting == 0 and self.newcomers >= self.accepted
 
 
 _CLOSED = Fuse()
@@ -270,7 +281,8 @@ def failure(pool: FuseCounts, limits: FuseLimits) -> FuseReason:
     if pool.overdue and not pool.accepted:
         return FuseReason.REQUEST_NOT_ACCEPTED
     is_over = pool.accepted > 0 and pool.proving_seconds > limits.prove_seconds
-    return FuseReason.BATCH_NEVER_ONLINE if is_over and not pool.successors else FuseReason.NONE
+    is_helpful = pool.successors > 0 or pool.is_hidden_by_churn
+    return FuseReason.BATCH_NEVER_ONLINE if is_over and not is_helpful else FuseReason.NONE
 
 
 def threshold(expected: int, limits: FuseLimits) -> int:
@@ -421,9 +433,10 @@ def _prove(fuse: Fuse, pool: FuseCounts, now: float, limits: FuseLimits) -> Fuse
 
 
 def _go_on(fuse: Fuse, pool: FuseCounts, now: float, limits: FuseLimits) -> Fuse:
-    """Starts the next batch, or closes if no loss waits: at least some successors of the batch are online."""
+    """Starts the next batch, or closes if no loss waits: successors of the batch are online, or hidden by churn."""
     if pool.waiting == 0:
-        return _closed(fuse, now, FuseReason.HEALED)
+        is_hidden = pool.accepted > 0 and not pool.successors
+        return _closed(fuse, now, FuseReason.HIDDEN_BY_CHURN if is_hidden else FuseReason.HEALED)
     if _has_returned_lately(pool, limits):
         return fuse  # the returned runners may not have been lost: this evidence allows no further batch
     batch = 2 * min(pool.successors, pool.accepted, fuse.batch)

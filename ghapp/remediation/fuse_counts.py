@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
 
-from ghapp.remediation.churn import successors
+from ghapp.remediation.churn import Newcomers, newcomers
 from ghapp.remediation.fuse import Fuse, FuseCounts, FuseLimits
+from ghapp.remediation.job_proof import are_lost_by_jobs
 from ghapp.remediation.successors import HEALED_WITHIN_SECONDS
 from ghapp.runners.evidence import Evidence, Survey, covered_seconds
 from ghapp.runners.verdict import (
@@ -94,6 +95,7 @@ def fuse_counts(
             count.found += 1
             count.returned(evidence.removed_at or since)
     proving_since, returned = count.accepted_last, count.returned_at
+    came = _newcomers(members, count, survey, now, limits, lost_again=_lost_again(members, since))
     calm_since = max(count.changed_at, returned or 0.0, fuse.stopped_at or 0.0)
     return FuseCounts(
         lost=count.lost,
@@ -104,7 +106,8 @@ def fuse_counts(
         pending=count.pending,
         overdue=count.overdue,
         accepted=count.accepted,
-        successors=max(0, _successors(members, count, survey, limits) - _lost_again(members, since)),
+        newcomers=came.online,
+        successors=came.unexplained,
         proving_seconds=0.0 if proving_since is None else covered_seconds(survey, proving_since, now),
         found=count.found,
         since_return=None if returned is None else covered_seconds(survey, returned, now),
@@ -191,17 +194,27 @@ def _lost_again(members: Members, since: float) -> int:
     return sum(state is State.INVALIDATED and each.registered and each.first_seen > since for each, state in members)
 
 
-def _successors(members: Members, count: _Count, survey: Survey, limits: FuseLimits) -> int:
-    """Returns how many successors of the batch are online; a runner that came an hour later is no result of it."""
+def _newcomers(
+    members: Members, count: _Count, survey: Survey, now: float, limits: FuseLimits, *, lost_again: int
+) -> Newcomers:
+    """Counts the runners that came since the batch; one that came an hour later is no result of it.
+
+    Where churn may explain them, and jobs show that the losses are real, they are successors all the same.
+    """
     first, last = count.accepted_first, count.accepted_last
     if first is None or last is None:
-        return 0
+        return Newcomers()
     in_time = [
         (each, state)
         for each, state in members
         if each.first_seen <= last or covered_seconds(survey, last, each.first_seen) <= HEALED_WITHIN_SECONDS
     ]
-    return successors(in_time, first, survey, limits)
+    came = newcomers(in_time, first, survey, limits)
+    online, successors = max(0, came.online - lost_again), max(0, came.unexplained - lost_again)
+    likely = min(online, count.accepted)
+    if successors < likely and are_lost_by_jobs(members, last, survey, now, limits):
+        successors = likely
+    return Newcomers(online, successors)
 
 
 def combined(counts: Iterable[FuseCounts]) -> FuseCounts:

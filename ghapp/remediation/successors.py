@@ -2,11 +2,14 @@
 
 A replacement's request does not name the runner that comes of it. A newcomer of the pool that came online after the
 request is a successor, unless it takes the place of a runner that left at the end of its job.
+
+In a busy pool some departures await their newcomers at any moment, and could explain every successor. But machines
+take a while to boot: a departure explains no newcomer that came sooner than the fastest one of the time before.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from ghapp.runners.evidence import LIST_LASTS_SECONDS, Evidence
@@ -17,6 +20,10 @@ HEALED_WITHIN_SECONDS = 3600.0
 
 SUCCESSOR_PATIENCE_SECONDS = HEALED_WITHIN_SECONDS + LIST_LASTS_SECONDS
 """A successor may be observed by the list after the hour in which it came online. After that the loss is over."""
+
+
+BOOTS_SECONDS, FEWEST_BOOTS = 1800.0, 10
+"""How soon newcomers follow departures is seen in so long before the first request, of so many at least."""
 
 
 class Heal(NamedTuple):
@@ -55,7 +62,9 @@ def heals(members: Iterable[Evidence], now: float) -> list[Heal]:
     listed = [each for each in known if each.registered and each.was_online and not gets_no_jobs(each)]
     newcomers = sorted((each for each in listed if each.succeeds is None), key=lambda each: (each.first_seen, each.id))
     departures = sorted(_left_at(each) for each in listed if _left_at(each) > 0.0)
-    unexplained = [each for each in _unexplained(newcomers, departures) if each.online]
+    least_boot = _least_boot(newcomers, departures, open_losses[0].replaced_at or 0.0)
+    pairs = _pairs(newcomers, departures, least_boot)
+    unexplained = [each for each, departed_at in pairs if departed_at is None and each.online]
     found: list[Heal] = []
     for loss in open_losses:
         successor = next((each for each in unexplained if _may_succeed(each, loss)), None)
@@ -88,18 +97,31 @@ def _left_at(evidence: Evidence) -> float:
     return evidence.retired_at or evidence.job_ended_at or 0.0
 
 
-def _unexplained(newcomers: Iterable[Evidence], departures: Sequence[float]) -> list[Evidence]:
-    """Returns the newcomers that no departure explains; each departure explains one newcomer at most.
+def _least_boot(newcomers: Sequence[Evidence], departures: Sequence[float], until: float) -> float:
+    """Returns the least seconds from a departure to its newcomer, before `until`; 0 if too few are known."""
+    before = [each for each in newcomers if each.first_seen <= until]
+    pairs = [
+        (departed_at, each.first_seen)
+        for each, departed_at in _pairs(before, departures)
+        if departed_at is not None and each.first_seen > until - BOOTS_SECONDS
+    ]
+    return min(came_at - departed_at for departed_at, came_at in pairs) if len(pairs) >= FEWEST_BOOTS else 0.0
+
+
+def _pairs(
+    newcomers: Iterable[Evidence], departures: Sequence[float], least_boot: float = 0.0
+) -> Iterator[tuple[Evidence, float | None]]:
+    """Yields each newcomer with the departure that explains it; None: no departure does. Each explains one at most.
 
     Both are in the order of their times, so that one pass suffices: in a fleet of ephemeral runners each runner is a
     newcomer, and each departs.
     """
-    found, place = [], 0
+    place = 0
     for each in newcomers:
         while place < len(departures) and departures[place] <= each.first_seen - HEALED_WITHIN_SECONDS:
             place += 1
-        if place < len(departures) and departures[place] <= each.first_seen:
+        if place < len(departures) and departures[place] <= each.first_seen - least_boot:
+            yield each, departures[place]
             place += 1
         else:
-            found.append(each)
-    return found
+            yield each, None

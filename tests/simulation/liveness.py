@@ -247,6 +247,13 @@ class Liveness:
                 f"runner {loss.machine.id} is lost, and nothing is done in {waited:.0f} s of {bound:.0f}",
             )
 
+    def all_requested(self, lost: Iterable[Machine]) -> None:
+        """All of these losses must have been asked for by now, even where their fuse stopped for a while."""
+        for machine in lost:
+            evidence = self._engine.store.runners.get(machine.id)
+            is_over = evidence is None or evidence.replaced_at is not None or machine.successor is not None
+            self.require(is_over, f"runner {machine.id} of {machine.pool.name} is lost, and was never asked for")
+
     @property
     def _of_changes(self) -> float:
         """What the bound has more on days with changes: controllers that are late, and pools that are deaf in turn."""

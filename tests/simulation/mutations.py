@@ -42,11 +42,11 @@ _next_fuse = decision._Counts.next_fuse
 _decide, _may_act, _job_ended = decision.decide, steps.may_act, observations.job_ended
 _written_off, _wait_out = decision._written_off, fuse._wait_out
 _explains_for = churn._explains_for
-_request_step, _step_after, _settle, _successors = (
+_request_step, _step_after, _settle, _newcomers = (
     steps.request_step,
     steps.step_after,
     fuse._settle,
-    fuse_counts.successors,
+    fuse_counts.newcomers,
 )
 _confirmed, _listed, _may_be_forgotten = absence.confirmed, absence._listed, transitions.may_be_forgotten
 _shield, _guard, _has_ended = guards._shield, guards._guard, guards._has_ended
@@ -260,13 +260,13 @@ def _calm_since_any_loss(*args: Any, **more: Any) -> fuse.FuseCounts:
     return counted if counted.since_return is None else replace(counted, since_return=counted.calm_seconds)
 
 
-def _by_deliveries_too(members: Any, *more: Any) -> int:
-    return _successors([(each._replace(registered=True), state) for each, state in members], *more)
+def _by_deliveries_too(members: Any, *more: Any) -> churn.Newcomers:
+    return _newcomers([(each._replace(registered=True), state) for each, state in members], *more)
 
 
-def _without_suspects(members: Any, *more: Any) -> int:
+def _without_suspects(members: Any, *more: Any) -> churn.Newcomers:
     seen = {verdict.State.SUSPECT: verdict.State.OFFLINE}
-    return _successors([(each, seen.get(state, state)) for each, state in members], *more)
+    return _newcomers([(each, seen.get(state, state)) for each, state in members], *more)
 
 
 def _as_long_as_those_before(known: Any, at: float, limits: fuse.FuseLimits) -> float:
@@ -382,7 +382,9 @@ MUTATIONS: Mapping[str, Mutation] = {
     "a grant outlives its reason": (Patch(folds, "is_as_planned", lambda _planned, _found: True),),
     "newcomers under way prove a batch": (
         Patch(
-            fuse_counts, "successors", lambda members, *_: sum(state is verdict.State.HEALTHY for _, state in members)
+            fuse_counts,
+            "newcomers",
+            lambda members, *_: churn.Newcomers(*[sum(state is verdict.State.HEALTHY for _, state in members)] * 2),
         ),
     ),
     "an ephemeral job's end does not count": _everywhere("is_spent", lambda _evidence: False, verdict),
@@ -493,7 +495,7 @@ MUTATIONS: Mapping[str, Mutation] = {
     "a request leaves without another look": (Patch(steps, "request_step", _sent_without_a_look),),
     "mode and pause do not hold a request that waits": (Patch(steps, "request_step", _sent_whatever_holds),),
     "a probe is answered by the record alone": (Patch(steps, "may_terminate", _answered_by_the_record),),
-    "runners that no list shows prove a batch": (Patch(fuse_counts, "successors", _by_deliveries_too),),
+    "runners that no list shows prove a batch": (Patch(fuse_counts, "newcomers", _by_deliveries_too),),
     "a second 404 confirms any first one": (Patch(absence, "confirmed", _of_any_first_404),),
     "each process dates by its own clock": (Patch(calls.Calls, "clock", calls.Calls.own_clock),),
     "a request that is not accepted holds up all pools": _everywhere(
@@ -555,8 +557,9 @@ MUTATIONS: Mapping[str, Mutation] = {
         Patch(churn, "_explains_for", _as_long_as_those_before),
     ),
     "a runner that went missing since the batch explains no newcomer": (
-        Patch(fuse_counts, "successors", _without_suspects),
+        Patch(fuse_counts, "newcomers", _without_suspects),
     ),
+    "jobs show nothing of a loss": (Patch(fuse_counts, "are_lost_by_jobs", lambda *_inputs: False),),
     "one return shows that what waits in dry-run is false": (Patch(fuse, "_wait_out", _false_by_any_return),),
     "the return of a mere suspect holds the batches": (Patch(observations, "_was_lost", lambda _known: True),),
     "a change of the mode gives another first batch": (Patch(fuse, "UNPROVEN_SECONDS", 0.0),),
@@ -570,7 +573,8 @@ MUTATIONS: Mapping[str, Mutation] = {
 CAUGHT_BY: Mapping[str, int] = {
     "a departure explains no newcomer that is listed a sweep later than those before": 5256,
     "a runner that went missing since the batch explains no newcomer": 5516,
-    "one return shows that what waits in dry-run is false": 5639,
+    "one return shows that what waits in dry-run is false": 4194,
+    "jobs show nothing of a loss": 959,
     "the return of a mere suspect holds the batches": 103,
     "slow newcomers of ordinary departures prove a batch": 96,
     "a change of the mode gives another first batch": 109,

@@ -31,6 +31,9 @@ BEGINS, LASTS = MIDNIGHT + DAY - 4 * HOUR, 9 * HOUR
 SETTLES = 900.0
 """New pools are left alone for so long: longer than the fuse's window, in which newcomers count as proof."""
 
+BUSY_LASTS = SETTLES + HOUR
+"""For so long a busy pool works; its losses heal well within it."""
+
 LOOKS_EACH = 3.0
 LOOKS_FOR = 2 * HOUR
 
@@ -75,7 +78,8 @@ class Staged:
         incidents = (*self.incidents, *self._pods.incidents)
         turn, place = divmod(self._engine.seed, len(incidents))
         if turn % 5 == 4:  # so that another incident moves no other to another day
-            return self.further_incidents[place % len(self.further_incidents)]
+            is_last = place == len(incidents) - 1
+            return self._lose_in_a_busy_pool if is_last else self.further_incidents[place % len(self.further_incidents)]
         chosen = incidents[place]
         return chosen if chosen in self.incidents or self._pods.may_happen else None
 
@@ -102,7 +106,7 @@ class Staged:
 
     @property
     def further_incidents(self) -> tuple[Callable[[], object], ...]:
-        """Incidents of each fifth turn."""
+        """Incidents of each fifth turn; the last day of such a turn has a busy pool."""
         return (
             self._churn_slowly,
             self._lose_the_successors,
@@ -288,6 +292,29 @@ class Staged:
             engine.after(SETTLES, partial(fleet.take_job, machine, lasting=5 * HOUR, reported=False))
         engine.after(idle_at, partial(self.begin_weather, Lie.IDLE, 2 * HOUR, 1.0))
         engine.after(idle_at + self.random.choice((70.0, 400.0)), partial(fleet.vanish, at_work, 3 * HOUR))
+
+    def _lose_in_a_busy_pool(self) -> None:
+        """Most idle runners of a pool are lost in which more departures await their newcomers than a batch has runners.
+
+        Its own churn explains all newcomers; only jobs show that the runners that wait are lost.
+        """
+        engine, boots, prefers_old = self._engine, self.random.choice((20.0, 40.0)), self.random.random() < 0.5
+        pool = self.pool(40, kind=Kind.EPHEMERAL, boot_seconds=boots)[0].pool
+
+        def work() -> None:
+            idle = engine.world.idle(pool)
+            if idle:
+                engine.fleet.take_job(idle[0] if prefers_old else self.random.choice(idle), lasting=20.0)
+
+        def lose() -> None:
+            idle = engine.world.idle(pool)
+            lost = idle[: max(2, len(idle) * 2 // 3)]
+            self._lose(lost)
+            engine.after(BUSY_LASTS - SETTLES, partial(engine.audit.all_requested, lost))
+
+        for at in range(60, int(BUSY_LASTS), 3):
+            engine.after(float(at), work)
+        engine.after(SETTLES, lose)
 
     def _hide_by_lists_and_gets(self) -> None:
         """Lists leave out live runners, and do not add up; GETs of all runners answer 404."""

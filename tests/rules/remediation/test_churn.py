@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ghapp.remediation.churn import CHURN_SECONDS, successors
+from ghapp.remediation.churn import CHURN_SECONDS, newcomers
 from ghapp.remediation.fuse import FuseLimits
 from ghapp.runners.verdict import State
 from tests.rules.builders import LONG_AGO, MICROSECOND, NOW, lost, online, survey, suspect
@@ -23,7 +23,7 @@ def departed(number, at, came_at=None, **changes):
 
 
 def counted(members, seen=SEEN):
-    return successors(members, NOW, seen, LIMITS)
+    return newcomers(members, NOW, seen, LIMITS).unexplained
 
 
 def test_a_runner_missing_from_earlier_lists_is_no_successor():

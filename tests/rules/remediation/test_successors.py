@@ -121,3 +121,33 @@ def test_departures_are_compared_with_new_runners_in_one_pass():
     came = [newcomer(1_000 + each, 20_000.0) for each in range(count)]
     assert heals([lost(9_000), *gone, *came], 30_000.0) == []
     assert 0 < Time.compared < 20 * count
+
+
+def busy_pool(until, boot=50.0, apart=10.0):
+    """A runner leaves each ten seconds, and its newcomer comes fifty seconds later: five are always under way."""
+    times = [place * apart for place in range(1, int(until / apart) + 1)]
+    return [
+        *(left(10_000 + number, at, first_seen=-9_000.0) for number, at in enumerate(times)),
+        *(newcomer(20_000 + number, at + boot) for number, at in enumerate(times) if at + boot <= until),
+    ]
+
+
+LOST = [lost(1), lost(2), lost(3)]
+
+
+def test_departures_that_await_their_newcomers_do_not_hide_all_successors():
+    came = [newcomer(30_000 + number, 700.0 + number) for number in range(3)]
+    assert len(heals([*LOST, *busy_pool(900.0), *came], 900.0)) == 3
+
+
+@pytest.mark.parametrize("stops_at", [500.0, 700.0])
+def test_newcomers_of_departures_heal_no_loss_even_where_jobs_stop(stops_at):
+    """No departure follows then, so that those under way have their newcomers, and none is left."""
+    leaving = [each for each in busy_pool(900.0) if (each.job_ended_at or each.first_seen - 50.0) <= stops_at]
+    assert heals([*LOST, *leaving], 900.0) == []
+
+
+def test_a_pool_of_which_few_newcomers_are_known_explains_them_by_any_departure():
+    known = [*(left(50 + number, 100.0 * number) for number in range(7))]
+    came = [newcomer(100 + number, 100.0 * number + 50.0) for number in range(6)]
+    assert heals([*LOST, *known, *came, newcomer(200, 601.0)], NOW) == []

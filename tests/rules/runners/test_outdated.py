@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ghapp.remediation.churn import successors
+from ghapp.remediation.churn import newcomers
 from ghapp.remediation.fuse import FuseLimits
 from ghapp.remediation.successors import heals
 from ghapp.runners.observations import job_started, registration_seen, unlisted
@@ -135,7 +135,7 @@ SEEN = survey(swept_at=NOW + 7200)
 
 
 def counted(members):
-    return successors(members, NOW, SEEN, FuseLimits())
+    return newcomers(members, NOW, SEEN, FuseLimits()).unexplained
 
 
 def test_newcomers_that_get_no_jobs_prove_no_batch():

@@ -185,7 +185,8 @@ def test_an_entry_of_a_fuse_has_its_change_and_the_reason():
         (
             "fuse-proving",
             (
-                f"The fuse of {POOL} goes on with the next batch: successors of the last batch are online; "
+                f"The fuse of {POOL} goes on with the next batch: successors of the last batch are online, or jobs show that the "
+                f"losses are real; "
                 "6 runners may be replaced"
             ),
             "BatchOnline",

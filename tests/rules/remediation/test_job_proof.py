@@ -1,0 +1,295 @@
+"""What jobs show of the losses of a busy pool: exact boundaries, and models of such pools with true and false losses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from heapq import heappop, heappush
+from random import Random
+
+import pytest
+
+from ghapp.remediation.fuse import FuseLimits
+from ghapp.remediation.job_proof import PEERS_SECONDS, are_lost_by_jobs
+from ghapp.runners.evidence import Evidence
+from ghapp.runners.verdict import State
+from tests.rules.builders import MICROSECOND, NOW, lost, online, survey
+
+LIMITS = FuseLimits()
+WITHIN = 75.0
+"""A quarter of `prove_seconds`, and the least time that is tried in which all newcomers of these tables have a job."""
+
+Member = tuple[Evidence, State]
+
+
+def newcomer(number: int, at: float, job_after: float | None = WITHIN, **changes) -> Member:
+    """An ephemeral runner that came `at` seconds after the batch was accepted, and was given a job that much later."""
+    job_at = None if job_after is None else NOW + at + job_after
+    known = {"ephemeral": True, "first_seen": NOW + at, "job_id": number, "job_started_at": job_at}
+    return online(1000 + number, **{**known, **changes}), State.HEALTHY
+
+
+def waiting(number: int, idle_for: float = WITHIN, **changes) -> Member:
+    """A lost ephemeral runner that had been idle for so long when it went missing."""
+    missing = {"first_seen": NOW - 100 - idle_for, "absent_since": NOW - 100, "missing_at": NOW - 90}
+    return lost(number, **{"ephemeral": True, **missing, **changes}), State.INVALIDATED
+
+
+def peers(**changes) -> list[Member]:
+    """As few newcomers as are enough, before the batch and since."""
+    return [newcomer(number, at, **changes) for number, at in enumerate([-200.0] * 10 + [1.0] * 10)]
+
+
+WAITING = [waiting(1), waiting(2)]
+
+
+def shown(members: list[Member], after: float = 150.0, **of_survey) -> bool:
+    return are_lost_by_jobs(members, NOW, survey(**{"swept_at": NOW + 7200, **of_survey}), NOW + after, LIMITS)
+
+
+@pytest.mark.parametrize(
+    ("count", "after", "is_shown"),
+    [(2, 150.0, True), (2, 150.0 - MICROSECOND, False), (1, 150.0, False), (1, 225.0, True), (0, 3600.0, False)],
+    ids=["two trials", "not twice as long", "one trial", "two trials of one runner", "no runner waits"],
+)
+def test_each_time_without_a_job_is_a_trial_of_each_runner_that_waits(count, after, is_shown):
+    assert shown([*peers(), *(waiting(number) for number in range(count))], after) is is_shown
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        peers()[1:],
+        peers()[:-1],
+        [*peers(), newcomer(90, -200.0, None), newcomer(91, -200.0, None)],
+        [*peers(), newcomer(90, 1.0, WITHIN + MICROSECOND), newcomer(91, 1.0, WITHIN + MICROSECOND)],
+        [*peers()[1:], newcomer(90, -PEERS_SECONDS)],
+        [*peers()[:-1], newcomer(90, WITHIN + MICROSECOND, 0.0)],
+        peers(ephemeral=False),
+        peers(ephemeral=None),
+        peers(registered=False),
+        peers(group_id=7),
+        peers(labels=("self-hosted",)),
+        peers(outdated_at=NOW - 300, job_id=None, job_started_at=None),
+    ],
+    ids=[
+        "too few came before",
+        "too few came since",
+        "two of those before have none",
+        "two of those since had theirs late",
+        "one came too long before",
+        "one came too late",
+        "persistent",
+        "GitHub does not say whether they are ephemeral",
+        "no list has shown them",
+        "of another group",
+        "with other labels",
+        "their version gets no jobs",
+    ],
+)
+def test_newcomers_show_nothing_unless_enough_of_the_same_kind_are_given_jobs(members):
+    assert shown([*peers(), *WAITING])
+    assert not shown([*members, *WAITING])
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        waiting(1, WITHIN + MICROSECOND),
+        waiting(1, granted_at=NOW - 5),
+        (waiting(1)[0], State.SUSPECT),
+        waiting(1, registered=False),
+    ],
+    ids=["had been idle for longer", "its replacement was granted", "not confirmed", "no list has shown it"],
+)
+def test_only_confirmed_losses_that_might_have_been_given_a_job_are_tried(loss):
+    assert not shown([*peers(), waiting(2), loss])
+
+
+def test_a_single_runner_that_was_given_a_job_while_it_was_missing_shows_that_the_loss_is_false():
+    at_work = waiting(3, job_id=3, job_started_at=NOW - 100 + MICROSECOND)[0]
+    assert not shown([*peers(), *WAITING, (at_work, State.SUSPECT)])
+    assert shown([*peers(), *WAITING, (at_work._replace(job_started_at=NOW - 100), State.RETIRED)])
+
+
+@pytest.mark.parametrize(
+    ("came", "state", "is_shown"),
+    [(1.0, State.INVALIDATED, False), (1.0, State.SUSPECT, False), (-200.0, State.INVALIDATED, True)],
+    ids=["newcomers are lost as well", "newcomers are missing", "lost before"],
+)
+def test_newcomers_that_vanish_without_a_job_count_against_the_proof(came, state, is_shown):
+    """They are lost again, or left after jobs that no delivery named; then those that wait may have had one as well."""
+    at = NOW + came + 30
+    missing = {"absent_since": at, "missing_at": at + 10, "confirmed_at": at + 40, "granted_at": at + 41}
+    vanished = [(newcomer(90 + number, came, None, **missing)[0], state) for number in range(2)]
+    assert shown([*peers(), *WAITING, *vanished]) is is_shown
+
+
+@pytest.mark.parametrize(
+    ("idle", "is_shown"),
+    [
+        ([newcomer(80, -50.0, 50.0 + WITHIN)], True),
+        ([newcomer(80, -50.0, 50.0 + WITHIN + MICROSECOND)], False),
+        ([newcomer(80, -50.0, None)], False),
+        ([newcomer(80, -50.0, None, absent_since=NOW)], True),
+        ([newcomer(80, -50.0, 50.0)], True),
+        ([newcomer(80 + number, -WITHIN - MICROSECOND, WITHIN + 1.0) for number in range(2)], False),
+        ([newcomer(80, -WITHIN, WITHIN + 1.0)], True),
+    ],
+    ids=[
+        "given a job since",
+        "given one late",
+        "still idle",
+        "missing before",
+        "at work at the batch",
+        "idle for long before the batch",
+        "idle for a while before the batch",
+    ],
+)
+def test_a_pool_in_which_runners_stay_idle_beside_the_lost_ones_shows_nothing(idle, is_shown):
+    """GitHub may prefer new runners there: that a runner is given no job does not show that it is lost."""
+    assert shown([*peers(), *WAITING, waiting(3), *idle]) is is_shown
+
+
+def test_time_that_no_list_covers_is_no_trial():
+    members = [*peers(), *WAITING]
+    assert not shown(members, 150.0, blind=((NOW + 10, NOW + 10 + 3 * MICROSECOND),))
+
+
+# ---- models of a busy pool
+
+
+@dataclass(frozen=True)
+class BusyPool:
+    """A pool of ephemeral runners whose jobs never stop.
+
+    Attributes:
+        size: runners before the loss; each that leaves has its newcomer `boots` seconds later.
+        jobs_apart: mean seconds from one job to the next.
+        order: which idle runner GitHub prefers.
+        lost: how many idle ones go missing.
+        share: of the jobs that deliveries name, and no earlier than `late` seconds after their start.
+        slackens: after the loss there are that many times fewer jobs.
+    """
+
+    size: int = 40
+    jobs_apart: float = 3.0
+    boots: float = 30.0
+    order: str = "any"
+    lost: int = 15
+    share: float = 1.0
+    late: float = 0.0
+    slackens: float = 1.0
+    is_false: bool = False
+    seed: int = 0
+
+
+LOST_AFTER, BATCH_AFTER, ENDS_AFTER = 3600.0, 3700.0, 3700.0 + 4200.0
+
+
+def members_of(pool: BusyPool) -> Iterator[tuple[float, list[Member]]]:
+    """Yields what is known of the pool each half minute after the batch was accepted; NOW is that moment.
+
+    Lists show it every ten seconds. Where the loss is false, the missing runners work as before.
+    """
+    random = Random(repr(pool))
+    begins, began = (
+        NOW - BATCH_AFTER,
+        {number: NOW - BATCH_AFTER - random.uniform(0, 60) for number in range(pool.size)},
+    )
+    known: dict[int, Evidence] = {}
+    idle, missing, heap, latest = sorted(began), set[int](), list[tuple[float, int, str]](), pool.size
+    jobs: dict[int, tuple[float, float]] = {}
+
+    def later(at: float, what: str, number: int = 0) -> None:
+        heappush(heap, (at, number, what))
+
+    later(begins, "job")
+    later(NOW - BATCH_AFTER + LOST_AFTER, "loss")
+    for place in range(int(ENDS_AFTER / 10)):
+        later(begins + 10.0 * place, "list")
+    while heap:
+        at, number, what = heappop(heap)
+        if at > begins + ENDS_AFTER:
+            return
+        apart = pool.jobs_apart * (pool.slackens if missing else 1.0)
+        if what == "job":
+            later(at + random.expovariate(1 / apart), "job")
+            able = [each for each in idle if pool.is_false or each not in missing]
+            if able:
+                chosen = {"any": random.choice(able), "oldest": able[0], "newest": able[-1]}[pool.order]
+                idle.remove(chosen)
+                delivered_at = at + pool.late if random.random() < pool.share else float("inf")
+                jobs[chosen] = at, delivered_at
+                later(at + random.uniform(20.0, 60.0), "end", chosen)
+        elif what == "end":
+            later(at + pool.boots * random.uniform(0.7, 1.3), "boot")
+            known.pop(number, None) if number not in known else known.update(
+                {number: known[number]._replace(absent_since=known[number].absent_since or at)}
+            )
+        elif what == "boot":
+            latest += 1
+            idle.append(latest)
+            began[latest] = at
+        elif what == "loss":
+            missing = set(random.sample(idle, min(pool.lost, len(idle))))
+            for each in missing:
+                known[each] = lost(each, ephemeral=True, first_seen=began[each], absent_since=at, missing_at=at + 30)
+        elif what == "list":
+            for each in idle:
+                if each not in known:
+                    known[each] = online(each, ephemeral=True, first_seen=at)
+            if at > NOW and int(at - NOW) % 60 < 10:
+                yield at, [_member(each, jobs, missing, at) for each in known.values()]
+
+
+def _member(evidence: Evidence, jobs: dict[int, tuple[float, float]], missing: set[int], at: float) -> Member:
+    started_at, delivered_at = jobs.get(evidence.id, (None, float("inf")))
+    if delivered_at <= at:
+        evidence = evidence._replace(job_id=evidence.id, job_started_at=started_at)
+        return evidence, State.RETIRED if evidence.absent_since is not None else State.HEALTHY
+    if evidence.id in missing:
+        return evidence, State.INVALIDATED
+    return evidence, State.RETIRED if evidence.absent_since is not None else State.HEALTHY
+
+
+def proven_after(pool: BusyPool) -> float | None:
+    """Returns the seconds after the batch at which jobs show the losses to be real; None if they never do."""
+    seen = survey(swept_at=NOW + 7200)
+    return next(
+        (at - NOW for at, members in members_of(pool) if are_lost_by_jobs(members, NOW, seen, at, LIMITS)), None
+    )
+
+
+ORDERS = ("any", "oldest", "newest")
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"slackens": 4.0},
+        {"slackens": 20.0, "jobs_apart": 1.0, "boots": 20.0, "size": 60, "lost": 10},
+        {"late": 300.0, "share": 0.5},
+    ],
+    ids=["fewer jobs", "hardly any job", "deliveries late and half of them missing"],
+)
+def test_a_false_loss_of_a_busy_pool_is_never_shown_to_be_real(order, changes):
+    """Whatever order GitHub has, and whatever happens to the jobs at the same time."""
+    assert proven_after(BusyPool(order=order, is_false=True, **changes)) is None
+
+
+@pytest.mark.parametrize(
+    "pool",
+    [
+        BusyPool(),
+        BusyPool(order="oldest"),
+        BusyPool(late=60.0, share=0.95, lost=10),
+        BusyPool(size=60, lost=60),
+    ],
+    ids=["any order", "the oldest first", "deliveries late, and some missing", "all idle ones are lost"],
+)
+def test_a_true_loss_of_a_busy_pool_is_shown_in_time(pool):
+    proven = proven_after(pool)
+    assert proven is not None
+    assert proven <= 2 * LIMITS.prove_seconds
