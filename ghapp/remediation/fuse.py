@@ -34,7 +34,7 @@ FLOAT_NOISE = 1e-9
 """0.07 × 100 is a little more than 7."""
 
 UNPROVEN_SECONDS = 3600.0
-"""A mode that was changed for less than this, and back, gives a mass loss no other first batch."""
+"""A fuse that closed without a proof, as in dry-run, gives another mass loss no new first batch for so long."""
 
 LATE_SECONDS = 4200.0
 """A successor comes within an hour of its request, and is listed some minutes later. After that none is looked for: the
@@ -122,7 +122,7 @@ class Fuse:
     Attributes:
         position: closed, proving or stopped.
         since: when it left `closed` or was resumed; grants from then on count against `allowed`. A closed fuse keeps it
-            if registrations returned: if it trips again soon, the batches continue from their size.
+            if nothing was proven: if it trips again soon, the batches continue from their size.
         batch: size of the current batch.
         allowed: total size of all batches since `since`.
         healed_at: when it last closed; until `cooldown_seconds` later, any loss trips it.
@@ -374,13 +374,15 @@ def _closed_within(seconds: float, pool: FuseCounts) -> bool:
 
 
 def _trip(fuse: Fuse, pool: FuseCounts, now: float, limits: FuseLimits, reason: FuseReason) -> Fuse:
-    """Starts with the first batch, or continues with the earlier batches if the fuse closed lately without healing.
+    """Starts with the first batch, or continues with the earlier batches if the fuse closed lately without a proof.
 
-    That is if registrations returned within the window, or nothing was requested within `UNPROVEN_SECONDS`.
+    That is if registrations returned within the window, or within `UNPROVEN_SECONDS` if nothing was requested, or if
+    churn hid whether that helped.
     """
     lasts = {
         FuseReason.REGISTRATIONS_RETURNED: limits.window_seconds,
         FuseReason.UNPROVEN: UNPROVEN_SECONDS,
+        FuseReason.HIDDEN_BY_CHURN: UNPROVEN_SECONDS,
     }.get(fuse.reason, 0.0)
     if fuse.since is not None and _closed_within(lasts, pool):
         return replace(fuse, position=Position.PROVING, reason=reason, tripped_for=reason)
@@ -402,7 +404,7 @@ def _start_proving(fuse: Fuse, now: float, limits: FuseLimits, reason: FuseReaso
 
 def _closed(fuse: Fuse, now: float, reason: FuseReason) -> Fuse:
     """Closes the fuse and starts its cooldown; unless it healed, it keeps what its batches allowed."""
-    if reason in (FuseReason.REGISTRATIONS_RETURNED, FuseReason.UNPROVEN):
+    if reason in (FuseReason.REGISTRATIONS_RETURNED, FuseReason.UNPROVEN, FuseReason.HIDDEN_BY_CHURN):
         return replace(fuse, position=Position.CLOSED, healed_at=now, reason=reason, stopped_at=None)
     return Fuse(healed_at=now, reason=reason)
 

@@ -51,7 +51,7 @@ class _OfKind:
     Attributes:
         before: those that came online within `PEERS_SECONDS` before the batch, without the lost ones.
         since: those that came since.
-        idle: those that were present and idle at the batch.
+        idle: those that were present and idle at the batch, and are not lost since.
         waiting: the lost ones without a grant.
     """
 
@@ -86,14 +86,14 @@ def are_lost_by_jobs(
             continue
         if evidence.first_seen > accepted_at:
             of_kind.since.append(evidence)
-        elif evidence.first_seen > accepted_at - PEERS_SECONDS and state is not State.INVALIDATED:
-            of_kind.before.append(evidence)
-        if _was_idle(evidence, accepted_at):
-            of_kind.idle.append(evidence)
-    watched = covered_seconds(survey, accepted_at, now)
+        elif state is not State.INVALIDATED:
+            if evidence.first_seen > accepted_at - PEERS_SECONDS:
+                of_kind.before.append(evidence)
+            if _was_idle(evidence, accepted_at):
+                of_kind.idle.append(evidence)
     waiting = [each for each in kinds.values() if each.waiting]
     times = [share * limits.prove_seconds for share in SHARES]
-    return any(_doubt(each, within, watched, accepted_at, now) <= DOUBT for each in waiting for within in times)
+    return any(_doubt(each, within, accepted_at, survey, now) <= DOUBT for each in waiting for within in times)
 
 
 def _worked_while_missing(evidence: Evidence) -> bool:
@@ -102,31 +102,31 @@ def _worked_while_missing(evidence: Evidence) -> bool:
 
 
 def _was_idle(evidence: Evidence, at: float) -> bool:
-    """True if the runner was present at that time, and no job of it had begun."""
-    came_later = evidence.first_seen > at
+    """True if the runner was present at that time, and no job of it had begun; it had come before."""
     left_before = is_absent(evidence) and missing_since(evidence) <= at
-    return not came_later and not left_before and (evidence.job_started_at or at + 1) > at
+    return not left_before and (evidence.job_started_at or at + 1) > at
 
 
 def _kind(evidence: Evidence) -> Kind:
     return frozenset(label.lower() for label in evidence.labels), evidence.group_id
 
 
-def _doubt(kind: _OfKind, within: float, watched: float, accepted_at: float, now: float) -> float:
+def _doubt(kind: _OfKind, within: float, accepted_at: float, survey: Survey, now: float) -> float:
     """Returns the probability that the waiting runners of a kind are registered, and were given no job by chance.
 
     Args:
         kind: the runners.
         within: seconds in which newcomers are given a job; each such time without one is a trial of each runner.
-        watched: seconds since the batch that complete lists cover.
         accepted_at: when the last request of the batch was accepted.
+        survey: of the installation.
         now: epoch seconds.
     """
-    silent = sum(missing_since(each) - each.first_seen <= within for each in kind.waiting)
-    young = silent + sum(accepted_at - each.first_seen <= within for each in kind.idle)
+    silent = [each for each in kind.waiting if missing_since(each) - each.first_seen <= within]
+    young = len(silent) + sum(accepted_at - each.first_seen <= within for each in kind.idle)
     if young < YOUNG_SHARE * (len(kind.waiting) + len(kind.idle)):
         return 1.0
-    trials = silent * (watched // within - 1)
+    watched = [covered_seconds(survey, max(accepted_at, missing_since(each)), now) for each in silent]
+    trials = sum(max(0.0, seconds // within - 1) for seconds in watched)
     shares = [
         _share_with_a_job(kind.before, within, until=accepted_at),
         _share_with_a_job(kind.since, within, until=now),

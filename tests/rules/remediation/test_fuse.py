@@ -733,3 +733,32 @@ def test_a_late_successor_counts_for_a_little_more_than_an_hour(after, position)
 )
 def test_which_fuses_of_pools_without_runners_are_forgotten(fuse, forgotten):
     assert is_long_closed(fuse, NOW) is forgotten
+
+
+HIDDEN = FuseCounts(granted=3, in_batch=3, accepted=3, newcomers=3, proving_seconds=300.0 + MICROSECOND)
+"""A batch whose time is over; as many newcomers came as were replaced, and churn explains all of them."""
+
+
+@pytest.mark.parametrize(
+    ("changes", "position", "reason"),
+    [
+        ({}, Position.CLOSED, FuseReason.HIDDEN_BY_CHURN),
+        ({"proving_seconds": 300.0}, Position.PROVING, FuseReason.MASS_LOSS),
+        ({"newcomers": 2}, Position.STOPPED, FuseReason.BATCH_NEVER_ONLINE),
+        ({"waiting": 1}, Position.STOPPED, FuseReason.BATCH_NEVER_ONLINE),
+        ({"successors": 1}, Position.CLOSED, FuseReason.HEALED),
+    ],
+    ids=["nothing waits", "not yet", "too few newcomers", "a loss waits", "a successor stands out"],
+)
+def test_a_batch_that_churn_hides_closes_the_fuse_once_no_loss_waits(changes, position, reason):
+    after = next_fuse(proving(reason=FuseReason.MASS_LOSS), replace(HIDDEN, **changes), NOW, LIMITS)
+    assert (after.position, after.reason) == (position, reason)
+
+
+@pytest.mark.parametrize(("seconds", "room_left"), [(3600.0 - MICROSECOND, 0), (3600.0, 3)])
+def test_a_fuse_that_closed_because_churn_hid_its_batch_gives_no_new_first_batch_for_an_hour(seconds, room_left):
+    closed = next_fuse(proving(), HIDDEN, NOW, LIMITS)
+    counted = replace(HIDDEN, lost=200, expected=200, waiting=200, healed_seconds=seconds)
+    tripped = next_fuse(closed, counted, NOW + seconds, LIMITS)
+    assert tripped.position is Position.PROVING
+    assert room(tripped, replace(counted, granted=3 if room_left == 0 else 0)) == room_left

@@ -106,6 +106,13 @@ def test_only_confirmed_losses_that_might_have_been_given_a_job_are_tried(loss):
     assert not shown([*peers(), waiting(2), loss])
 
 
+def test_a_runner_is_tried_from_when_it_went_missing():
+    """A runner that is lost long after the batch has not been without a job since the batch."""
+    late = [waiting(number, first_seen=NOW - 15, absent_since=NOW + 60, missing_at=NOW + 90) for number in (1, 2)]
+    assert not shown([*peers(), *late], 60.0 + 150.0 - MICROSECOND)
+    assert shown([*peers(), *late], 60.0 + 150.0)
+
+
 def test_a_single_runner_that_was_given_a_job_while_it_was_missing_shows_that_the_loss_is_false():
     at_work = waiting(3, job_id=3, job_started_at=NOW - 100 + MICROSECOND)[0]
     assert not shown([*peers(), *WAITING, (at_work, State.SUSPECT)])
