@@ -16,6 +16,7 @@ from rich.style import StyleType
 from rich.table import Table
 from rich.text import Text
 
+from ghapp.deaths.cause import Cause
 from ghapp.installations.pool_matching import LONGEST_POOL
 from ghapp.report.documents import timestamp
 from ghapp.untrusted_text import visible
@@ -264,7 +265,7 @@ def explanation(document: Mapping[str, Any], page: str | None = None) -> Rendera
     """Returns one runner: its state, its evidence in order, and the address of its page if that is known."""
     head = copyable(f"{document['org']} {document['name']} ({document['runner_id']}) ")
     death = document.get("death")
-    if death is not None and death["cause"] != "clean-exit":
+    if death is not None and death["cause"] != Cause.CLEAN_EXIT:
         head.append(f"died at {death['at']} ({death['cause']}); it ", "red")
     head.append("is ")
     head.append_text(_state(document))
@@ -302,8 +303,9 @@ def post_mortem(death: Mapping[str, Any]) -> RenderableType:
     ended = "exit code unknown" if death["exit_code"] is None else f"exit code {death['exit_code']}"
     signal = "" if death["signal"] is None else f", signal {death['signal']}"
     reason = f", {death['reason']}" if death["reason"] else ""
-    head = CopyableText(f"\ndied at {death['at']}: ")
-    head.append(death["cause"], "red")
+    is_clean = death["cause"] == Cause.CLEAN_EXIT
+    head = CopyableText(f"\n{'ended' if is_clean else 'died'} at {death['at']}: ")
+    head.append(death["cause"], "" if is_clean else "red")
     head.append(visible(f" ({ended}{signal}{reason})"))
     table = new_table("", " ", sentences=[" "])
     table.show_header = False

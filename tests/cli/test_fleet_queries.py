@@ -8,7 +8,7 @@ import pytest
 
 from ghapp.deaths.cause import Cause
 from ghapp.deaths.cluster_summary import ClusterSummary
-from ghapp.deaths.death import Death, is_of
+from ghapp.deaths.death import DeadJob, Death, is_of
 from ghapp.deaths.post_mortem_store import ClusterSummaries
 from ghapp.leaks.orphan import Orphan
 from ghapp.leaks.store import Leaks
@@ -17,6 +17,8 @@ from ghapp.pods.phantom_kinds import ADVICE, Phantom, PhantomKind, PhantomReason
 from ghapp.pods.store import Pods
 from ghapp.remediation.store import Fuses, Pause
 from ghapp.report.documents import timestamp
+from ghapp.workflow_jobs.job import Job
+from ghapp.workflow_jobs.store import Demand
 from tests.cli.conftest import ACME
 from tests.cli.test_cli import one_line
 from tests.rules.builders import online
@@ -261,6 +263,19 @@ async def test_a_death_comes_before_the_state_of_its_runner(known):
     await known.add_death()
     head = (await known.ask("explain", "acme", "linux-1")).stdout.splitlines()[0]
     assert re.match(r"acme linux-1 \(1\) died at \S+ \(host-oom\); it is healthy: ", head)
+
+
+async def test_a_clean_exit_is_an_end_and_its_job_has_the_conclusion_that_was_delivered_later(known):
+    clean = {"cause": Cause.CLEAN_EXIT, "exit_code": 0, "signal": None, "reason": "Completed"}
+    await known.add_death(**clean, job=DeadJob(43, "acme/api"))
+    assert "acme/api 43 no conclusion yet\n" in (await known.ask("explain", "acme", "linux-1")).stdout
+    now = known.now
+    over = Job(43, "over", (), "acme/api", now - 40, 1, "linux-1", now - 30, name="test", conclusion="success")
+    await Demand(known.redis).record(ACME, [over._replace(ended_at=now - 6)])
+    text = (await known.ask("explain", "acme", "linux-1")).stdout
+    assert "acme/api test success" in text
+    assert f"\nended at {timestamp(now - 5)}: clean-exit (exit code 0, Completed)\n" in text
+    assert "died" not in text
 
 
 async def test_the_address_of_the_incident_page_is_shown_if_a_public_url_is_set(known):

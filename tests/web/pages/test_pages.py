@@ -44,6 +44,17 @@ async def with_job(redis, installation, repository):
     await Deaths(redis, lambda: NOW).record(installation, death)
 
 
+async def test_the_pages_of_a_clean_exit_have_its_jobs_conclusion_and_no_death(key_holder, redis, fleet):
+    clean = Death("a", "pod-a", "node-1", NOW - 5, 0, None, "Completed", Cause.CLEAN_EXIT, "Nothing.", runner_id=1)
+    await Deaths(redis, lambda: NOW).record(fleet["acme"], clean._replace(job=DeadJob(70, "acme/api")))
+    over = Job(70, "over", (), "acme/api", NOW - 40, 1, "a", NOW - 30, conclusion="success", ended_at=NOW - 4)
+    await Demand(redis).record(fleet["acme"], [over])
+    runner = await key_holder.get("/orgs/acme/runners/1")
+    assert "<h2>Its end</h2>" in runner.text
+    assert "&#34;conclusion&#34;: &#34;success&#34;" in runner.text
+    assert "(success)" in (await key_holder.get("/orgs/acme/deaths/a")).text
+
+
 @pytest.mark.parametrize("path", [*PAGES, "/orgs/acme/history"])
 async def test_every_page_is_complete_has_a_strict_policy_and_is_not_cached(key_holder, path):
     answer = await key_holder.get(path)
