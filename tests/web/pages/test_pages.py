@@ -213,6 +213,7 @@ async def test_github_shows_the_budget_and_the_next_sweep(key_holder):
     )
     assert "An owner grants the App organization_self_hosted_runners" in text
     assert "Missing: organization_self_hosted_runners: write" in text
+    assert "/organizations/acme/settings/installations/" in text
     assert "of 2,500, 50 % of the limit" in text
 
 
@@ -220,7 +221,7 @@ async def test_github_shows_the_budget_and_the_next_sweep(key_holder):
     ("failure", "text"),
     [
         ("", "The App has all permissions that it needs."),
-        (Reason.PERMISSION_MISSING, "GitHub refuses a call for want of a permission, and has not yet reported which."),
+        (Reason.PERMISSION_MISSING, "GitHub refuses to list the runners"),
     ],
     ids=["sweeps work", "before GitHub reports which"],
 )
@@ -232,6 +233,7 @@ async def test_permissions_are_called_complete_only_while_github_refuses_none(ke
     page = (await key_holder.get("/orgs/acme/github")).text
     assert text in page
     assert ("The App has all permissions" in page) is (not failure)
+    assert ("/organizations/acme/settings/installations/" in page) is bool(failure)
 
 
 async def test_a_healed_runner_s_page_links_its_replacement_runner_alone(key_holder):

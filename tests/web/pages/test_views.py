@@ -345,6 +345,7 @@ def test_the_github_page_shows_the_remaining_budget_and_missing_permissions():
     assert (page.limit, page.used, page.usable, page.left, page.share) == (5000, 600, 2500, 1900, 50)
     assert (page.resets, page.held, page.next_at.text) == ("in 30 min", "", "in 30 s")
     assert (page.missing, page.login) == (("checks: write",), "acme-inc")
+    assert page.settings.endswith("/organizations/acme-inc/settings/installations/7")
     assert [(each.length, each.end.text) for each in page.blind] == [("1 h", "1 h ago")]
 
 
