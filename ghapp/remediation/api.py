@@ -156,7 +156,7 @@ class RemediationEndpoints:
         installation, subject = org_state.installation.id, body.pool or WHOLE_ORG
         async with self._audit.change(request, installation, "pause", subject, why=asked.why) as outcome:
             pause, result = done = await self._fuses.pause(installation, subject, asked)
-            outcome.set(result, has_effect=done.has_effect)
+            outcome.set(result, has_effect=done.has_effect, until=pause.until)
         self._reader.forget(org)
         if result is PauseResult.NEEDS_REASON:
             return problem(404, NEEDS_REASON)

@@ -183,7 +183,7 @@ class Buttons:
         asked = Pause(visit.visitor.name, why, now, now + float(hours) * 3600 if hours else None)
         async with self._change(request, visit.visitor, visit, "pause", pool or WHOLE_ORG, why) as outcome:
             done = await self._host.data.pause(visit.org_state, pool, asked)
-            outcome.set(done.result, has_effect=done.has_effect)
+            outcome.set(done.result, has_effect=done.has_effect, until=done.pause.until)
         return self._done(request, _org_path(visit), done.result)
 
     async def _ask_resume(self, request: Request) -> Response:

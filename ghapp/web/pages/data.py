@@ -195,7 +195,7 @@ class PageData:
         """Returns what held up the replacements of an incident from outside."""
         entries = await self.audited(org_state.installation.id, MOST_ENTRIES)
         changes = [
-            PauseChange(each.at, each.who, each.action, each.subject, each.why)
+            PauseChange(each.at, each.who, each.action, each.subject, each.why, each.until)
             for each in entries
             if each.action in (PAUSE, RESUME) and each.result != BEGUN
         ]

@@ -12,6 +12,7 @@ from ghapp.installations.pacing import Allowance, BudgetLimits
 from ghapp.queue.jobs import Load
 from ghapp.remediation.fuse import Fuse, FuseReason, Position
 from ghapp.remediation.store import Pause
+from ghapp.report.check_run import time_of
 from ghapp.report.headline import Severity
 from ghapp.report.org_view import OrgView
 from ghapp.runners.evidence import Survey
@@ -401,3 +402,10 @@ def test_an_entry_of_the_audit_log_has_its_author_action_and_origin():
 def test_the_addresses_in_the_audit_log_are_for_managers_alone():
     entry = AuditEntry(NOW - 60, "mona", "page", "pause", "*", "network", "paused", "192.0.2.7")
     assert [audit_lines([entry], NOW, has_addresses=has)[0].address for has in (True, False)] == ["192.0.2.7", ""]
+
+
+@pytest.mark.parametrize("until", [None, NOW + 600])
+def test_the_audit_log_shows_when_a_pause_ends_by_itself(until):
+    entry = AuditEntry(NOW - 60, "mona", "page", "pause", "*", "network", "paused", until=until)
+    (line,) = audit_lines([entry], NOW, has_addresses=True)
+    assert line.result == ("paused" if until is None else f"paused until {time_of(until)}")
