@@ -18,6 +18,7 @@ from rich.text import Text
 
 from ghapp.deaths.cause import Cause
 from ghapp.installations.pool_matching import LONGEST_POOL
+from ghapp.leaks.tick import WAITS
 from ghapp.report.documents import timestamp
 from ghapp.untrusted_text import visible
 
@@ -285,10 +286,9 @@ def explanation(document: Mapping[str, Any], page: str | None = None) -> Rendera
         parts.append(copyable(f"phantom: it counts as a runner, and cannot run a job ({kinds})", "yellow"))
         parts += _phantom_steps(phantoms)
     for each in document.get("leaks", ()):
-        word = "deleted by the reaper" if each["state"] == "deleted" else f"leaked ({each['state']})"
-        parts.append(
-            copyable(f"pod {each['namespace']}/{each['pod']}: {word} at {each['at']}; {each['text']}", "yellow")
-        )
+        word = f"{'unused' if each['state'] in WAITS else 'leaked'} ({each['state']}) since"
+        word = "deleted by the reaper at" if each["state"] == "deleted" else word
+        parts.append(copyable(f"pod {each['namespace']}/{each['pod']}: {word} {each['at']}; {each['text']}", "yellow"))
     if document["evidence"]:
         parts.append(ShrinkingTable(table))
     if death is not None:

@@ -10,8 +10,10 @@ from ghapp.deaths.cause import Cause
 from ghapp.deaths.cluster_summary import ClusterSummary
 from ghapp.deaths.death import DeadJob, Death, is_of
 from ghapp.deaths.post_mortem_store import ClusterSummaries
+from ghapp.leaks.documents import WHY_IT_WAITS
 from ghapp.leaks.orphan import Orphan
-from ghapp.leaks.store import Leaks
+from ghapp.leaks.reaper_status import LeakingPod
+from ghapp.leaks.store import Leaks, Tick
 from ghapp.pods.claim_store import PodClaims
 from ghapp.pods.phantom_kinds import ADVICE, Phantom, PhantomKind, PhantomReason, key
 from ghapp.pods.store import Pods
@@ -64,6 +66,14 @@ async def test_the_json_has_the_same_runners_and_phantoms(known):
         "advice": ADVICE[LOST],
         "command": "kubectl -n runners delete ephemeralrunner ghost",
     }
+
+
+@pytest.mark.parametrize(("guard", "word"), [("UnclaimedBriefly", "unused"), ("Unnamed", "leaked")])
+async def test_explain_names_a_pod_that_nothing_uses_before_it_is_deleted(known, guard, word):
+    leaking = (LeakingPod("runners", "k8s-x", "linux-1", known.now - 40, guard),)
+    await Leaks(known.redis).remember(ACME, Tick(at=known.now, leaking=leaking))
+    text = " ".join((await known.ask("explain", "acme", "linux-1")).stdout.split())
+    assert f"pod runners/k8s-x: {word} ({guard}) since {timestamp(known.now - 40)}; {WHY_IT_WAITS[guard]}" in text
 
 
 async def test_explain_names_the_pod_that_the_reaper_deleted_with_time_and_reason(known):
