@@ -322,8 +322,8 @@ def _progress(statuses: Sequence[ReplacementStatus], healed: int, worst: Replace
     if waiting:
         parts += _waits(statuses, worst, lost)
     if requested or healed:
-        successors = "successor is" if lost + healed == 1 else "successors are"
-        parts.append(f"{healed:,} of {lost + healed:,} {successors} online")
+        verb = "is" if 1 in (healed, lost + healed) else "are"
+        parts.append(f"{healed:,} of {counted(lost + healed, 'successor')} {verb} online")
     return "; ".join(parts)
 
 
@@ -520,12 +520,13 @@ def _unserved(fleet: FleetView, pools: Sequence[PoolView]) -> Iterator[Headline]
     """
     for pool, jobs in _by_pool((each for each in fleet.unserved if each.reason in STUCK), pools).items():
         reasons = ", ".join(sorted({each.reason.value for each in jobs}))
-        where = f"for {pool}" if pool else "with labels that no pool has"
+        is_one = len(jobs) == 1
+        where = f" for {pool}" if pool else f", no pool has {'its' if is_one else 'their'} labels"
         yield Headline(
             HeadlineKind.UNSERVED,
             Severity.ATTENTION,
-            f"{counted(len(jobs), 'job')} {where} {'waits' if len(jobs) == 1 else 'wait'}, and no online "
-            f"runner can take {'it' if len(jobs) == 1 else 'them'} ({reasons}).",
+            f"{counted(len(jobs), 'job')} {'waits' if is_one else 'wait'}{where}, and no online runner can take "
+            f"{'it' if is_one else 'them'} ({reasons}).",
             "see why each job waits, and what would let it start",
             shell_command("ghapp", "jobs", "--unserved", "--org", fleet.org),
             min(each.job.queued_at for each in jobs),

@@ -154,7 +154,7 @@ LOSSES = {
     "some online": (
         [requested(2, NOW - 9, confirmed_at=NOW - 60), healed(3, NOW, confirmed_at=NOW - 60), lost(4, granted_at=NOW)],
         {},
-        "replacement requested for 1; 1 being replaced; 1 of 3 successors are online",
+        "replacement requested for 1; 1 being replaced; 1 of 3 successors is online",
         "",
         Severity.ATTENTION,
     ),
@@ -279,12 +279,12 @@ OTHERS = {
     "a proving fuse": ({"fuses": {WHOLE: proving()}}, "The fuse of all pools is proving", False),
     "jobs that nobody can take": (
         {"unserved": [waiting(1, pool=POOL), waiting(2, pool=POOL)]},
-        f"2 jobs for {POOL} wait, and no online runner can take them (NoRunnerWithLabels).",
+        f"2 jobs wait for {POOL}, and no online runner can take them (NoRunnerWithLabels).",
         False,
     ),
     "a job for labels of nobody": (
         {"unserved": [waiting(1, pool="secret-project")]},
-        "1 job with labels that no pool has waits, and no online runner can take it (NoRunnerWithLabels).",
+        "1 job waits, no pool has its labels, and no online runner can take it (NoRunnerWithLabels).",
         False,
     ),
     "a gate": ({"gates": {"rollout/pink": FAILED_GATE}}, "The gate of shard pink of rollout failed", False),

@@ -151,8 +151,8 @@ class Buttons:
         pools, pool = await self._host.data.pools(visit.org_state), form.get("pool", "")
         question = Confirmation(
             title="Pause remediation?",
-            text="Nothing is removed or replaced while the pause lasts. Sweeps and reports continue. The end of a "
-            "pause that is running is put off; who started it may also bring it forward, and give another reason.",
+            text="Nothing is removed or replaced while the pause lasts. Sweeps and reports continue. A pause "
+            "that is running is extended; who started it may also shorten it, and change its reason.",
             button="Pause remediation",
             back=_org_path(visit),
             pools=tuple(pools),

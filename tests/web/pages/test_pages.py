@@ -113,7 +113,7 @@ async def test_a_runners_page_shows_the_phantom_of_its_name_with_the_command(key
     assert "<h2>Phantom</h2>" not in (await key_holder.get("/orgs/acme/runners/3")).text
 
 
-WORST = "1 of 3 runners of linux-4vcpu is lost: nothing is replaced: remediation is in dry-run; 1 of 2 successors are online."
+WORST = "1 of 3 runners of linux-4vcpu is lost: nothing is replaced: remediation is in dry-run; 1 of 2 successors is online."
 
 
 @pytest.mark.parametrize("paused", [0, 2])

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ghapp.untrusted_text import shell_command
-from ghapp.web.pages.views.wording import coded
+from ghapp.web.pages.views.wording import coded, moment
+from tests.web.conftest import NOW
 
 
 def code_in(text):
@@ -46,3 +47,11 @@ def test_a_backtick_in_a_name_changes_neither_the_name_nor_what_is_code(name, ot
     text = f"{name} is lost: see {other}, then `{command}`, or add {name}"
     assert code_in(text) == [command]
     assert "".join(f"`{each.text}`" if each.is_code else each.text for each in coded(text)) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "lasting"),
+    [(0, "just now"), (130, "for 2 min"), (86_400 * 2, "for 2 d"), (-30, "in 30 s")],
+)
+def test_what_goes_on_lasts_since_then(seconds, lasting):
+    assert moment(NOW, NOW + seconds).lasting == lasting

@@ -18,6 +18,11 @@ class Moment(NamedTuple):
     iso: str
     text: str
 
+    @property
+    def lasting(self) -> str:
+        """Since then: `for 2 min`."""
+        return f"for {self.text.removesuffix(' ago')}" if self.text.endswith(" ago") else self.text
+
 
 class TextPart(NamedTuple):
     """A part of a text."""
