@@ -9,7 +9,7 @@ from ghapp.deliveries.store import MOST_SCANNED, MOST_WAITING
 from ghapp.doctor.finding import Finding, ok, warning, wrong
 from ghapp.github.app import Delivered, HookConfig
 from ghapp.report.documents import timestamp
-from ghapp.runners.delivery_lag import HOLD_SECONDS, DeliveryGap, GapCause, duration, in_words
+from ghapp.runners.delivery_lag import HOLD_SECONDS, MARGIN_SECONDS, DeliveryGap, GapCause, duration, in_words
 
 GROUP = "deliveries"
 
@@ -48,7 +48,13 @@ FIXES = {
 }
 
 
-def of_gaps(org: str, gaps: Sequence[DeliveryGap], waiting: int, without: int, now: float) -> list[Finding]:
+WEB_STARTS_SECONDS = 30.0
+"""`web` may take deliveries so long after the workers start; those before failed."""
+
+
+def of_gaps(
+    org: str, gaps: Sequence[DeliveryGap], waiting: int, without: int, now: float, started_at: float | None = None
+) -> list[Finding]:
     """Judges whether an organization's deliveries are complete.
 
     Args:
@@ -57,7 +63,11 @@ def of_gaps(org: str, gaps: Sequence[DeliveryGap], waiting: int, without: int, n
         waiting: suspects whose confirmation is deferred until deliveries have come.
         without: losses that were confirmed after an hour without them.
         now: epoch seconds.
+        started_at: when the workers started; None: not a moment ago, or unknown.
     """
+    if gaps and started_at is not None and all(_failed_before_start(gap, started_at) for gap in gaps):
+        text = f"{in_words(gaps)}: they failed before `ghapp` ran, and are requested again"
+        return [ok(GROUP, "complete", text, org)]
     if not gaps:
         return [ok(GROUP, "complete", "none is known to be missing or late", org)]
     since = min(gap.since for gap in gaps)
@@ -66,6 +76,13 @@ def of_gaps(org: str, gaps: Sequence[DeliveryGap], waiting: int, without: int, n
     if without:
         text += f"; confirmed as lost after {duration(HOLD_SECONDS)} without them: {without}"
     return [warning(GROUP, "complete", text, FIXES[gaps[0].cause], org)]
+
+
+def _failed_before_start(gap: DeliveryGap, started_at: float) -> bool:
+    """True if all deliveries of a gap failed while nothing was there to take them."""
+    if gap.cause is not GapCause.FAILED or gap.until is None:
+        return False
+    return gap.until - MARGIN_SECONDS <= started_at + WEB_STARTS_SECONDS
 
 
 def of_hook(hook: HookConfig, public_url: str | None, page: str) -> list[Finding]:

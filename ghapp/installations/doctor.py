@@ -143,6 +143,7 @@ async def _of_records(
             waiting=reasons.count(Reason.DELIVERIES_BEHIND),
             without=sum(map(was_confirmed_without_deliveries, waiting)),
             now=now,
+            started_at=started_at if starting(started_at, now) else None,
         ),
         *of_report(org, installation.at_github(repository) if repository else None, standing.setback),
         *await check_versions(settings, stores, installation, now),
