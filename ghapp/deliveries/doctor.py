@@ -17,6 +17,9 @@ WITHOUT_DELIVERIES = (
     "without deliveries, a short-lived runner whose whole job falls between two sweeps looks lost, and is replaced "
     "once too often"
 )
+WEB_STARTS_SECONDS = 30.0
+"""`web` may take deliveries so long after the workers start; those before failed."""
+
 PLACEHOLDER_HOSTS = ("", "example.com")
 """Webhook hosts of an App that was created on a machine which GitHub cannot reach."""
 
@@ -46,10 +49,6 @@ FIXES = {
     GapCause.SILENT: "check the App's webhook and its event `Workflow job`, and see githubstatus.com",
     GapCause.UNREADABLE: "see githubstatus.com, and check the App's rate limit; the log is read again each minute",
 }
-
-
-WEB_STARTS_SECONDS = 30.0
-"""`web` may take deliveries so long after the workers start; those before failed."""
 
 
 def of_gaps(
@@ -103,8 +102,14 @@ def of_hook(hook: HookConfig, public_url: str | None, page: str) -> list[Finding
     return found
 
 
-def of_arrivals(latest: Sequence[Delivered], page: str) -> list[Finding]:
-    """Checks the latest delivery attempts, newest first; a delivery whose retry arrived counts as arrived."""
+def of_arrivals(latest: Sequence[Delivered], page: str, started_at: float | None = None) -> list[Finding]:
+    """Checks the latest delivery attempts, newest first; a delivery whose retry arrived counts as arrived.
+
+    Args:
+        latest: the attempts.
+        page: the App's settings page.
+        started_at: when the workers started; None: not a moment ago, or unknown.
+    """
     attempts: dict[str, list[Delivered]] = {}
     for each in latest:
         attempts.setdefault(each.guid, []).append(each)
@@ -114,6 +119,9 @@ def of_arrivals(latest: Sequence[Delivered], page: str) -> list[Finding]:
         return [warning(GROUP, "arrivals", "GitHub has delivered nothing in three days", fix)]
     if not lost:
         return [ok(GROUP, "arrivals", f"the last {len(attempts)} arrived")]
+    if started_at is not None and all(each.at <= started_at + WEB_STARTS_SECONDS for each in lost):
+        text = f"{len(lost)} of the last {len(attempts)} failed before `ghapp` ran, and are requested again"
+        return [ok(GROUP, "arrivals", text)]
     last = lost[0]
     text = f"{len(lost)} of the last {len(attempts)} failed: {last.status} {last.text} at {timestamp(last.at)}"
     fix = f"see the responses at {page}/advanced; failed deliveries are requested again automatically"

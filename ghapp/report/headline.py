@@ -694,7 +694,7 @@ _LISTED_AS = {
 }
 """What a state means, and what to do."""
 
-_ASK_THE_GATE = "see what the gate says before one is started by hand: on an inactive shard it would take users' jobs"
+_ASK_THE_GATE = "see what the gate says before starting one by hand, as it would take users' jobs on an inactive shard"
 
 
 def _in_state(fleet: FleetView, pools: Sequence[PoolView], state: State) -> Iterator[Headline]:
@@ -726,6 +726,7 @@ def _in_state(fleet: FleetView, pools: Sequence[PoolView], state: State) -> Iter
                 command = shell_command("ghapp", "explain", fleet.org, phantoms[0])
             elif len(phantoms) + possible == len(found):
                 step = "wait: within two minutes it is known whether this is a phantom, which cannot be started"
+                command = ""
             elif phantoms or possible:
                 step = f"{step}; phantoms apart"
             if granted := sum(each.evidence.granted_at is not None for each in found):

@@ -567,6 +567,19 @@ def test_deliveries_that_are_behind_are_a_warning_in_words(gaps, without, parts)
     assert all(part in found.text for part in parts), found.text
 
 
+@pytest.mark.parametrize(
+    ("after_start", "started_at", "status"),
+    [
+        (WEB_STARTS_SECONDS, NOW - 60, FindingStatus.OK),
+        (WEB_STARTS_SECONDS + 1, NOW - 60, FindingStatus.WRONG),
+        (WEB_STARTS_SECONDS, None, FindingStatus.WRONG),
+    ],
+)
+def test_attempts_that_failed_before_ghapp_ran_are_no_problem_of_its_first_minutes(after_start, started_at, status):
+    (found,) = of_arrivals([FAILED._replace(at=NOW - 60 + after_start)], PAGE, started_at)
+    assert found.status is status
+
+
 FAILED_AT_START = MISSING._replace(until=NOW - 60 + WEB_STARTS_SECONDS + MARGIN_SECONDS)
 
 

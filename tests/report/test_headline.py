@@ -444,7 +444,7 @@ def test_inflated_demand_is_a_scale_sets_and_not_a_runner():
 SHARDED = SimpleNamespace(
     name=POOL, labels=(POOL,), shard_label="shard", shard_groups={}, shard_name=None, replacer="none"
 )
-GATE_FIRST = "see what the gate says before one is started by hand: on an inactive shard it would take users' jobs"
+GATE_FIRST = "see what the gate says before starting one by hand, as it would take users' jobs on an inactive shard"
 
 
 @pytest.mark.parametrize(
