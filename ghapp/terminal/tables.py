@@ -182,11 +182,11 @@ def sweeps_table(accounts: Iterable[Any]) -> RenderableType:
     """Returns a row per sweep: what it found and what it cost; below, what happens next to lost runners."""
     accounts = [*accounts]
     numbers = ("runners", "suspects", "lost", "calls", "billable", "ms", "calls left", "next in")
-    table = new_table("org", *numbers, "flaw", sentences=["flaw"])
+    table = new_table("org", *numbers, "problem", sentences=["problem"])
     for each in accounts:
         seen = (each.runners, each.suspects) if each.runners or not each.flaw else ("-", "-")  # the list failed
         cells = (*seen, each.losses.runners, each.calls, each.billable, round(each.milliseconds), each.left)
-        table.add_row(each.org, *(str(cell) for cell in cells), f"{each.next_in:.0f} s", each.flaw or "none")
+        table.add_row(each.org, *(str(cell) for cell in cells), f"{each.next_in:.0f} s", each.flaw)
     lost = [copyable(f"{each.org}: {each.losses.in_words}", "red") for each in accounts if each.losses.runners]
     return Group(ShrinkingTable(table, ["billable", "ms"]), *lost)
 
