@@ -21,7 +21,7 @@ from urllib.parse import quote, urlencode
 from ghapp.gate.gate_checks import commit_of
 from ghapp.gate.shard_status import shard_of
 from ghapp.installations.pool_matching import rule_named
-from ghapp.pods.phantom_kinds import Phantom, PhantomKind, command_of
+from ghapp.pods.phantom_kinds import Phantom, PhantomKind, command_of, key
 from ghapp.remediation.fuse import (
     FUSE_REASONS,
     WHOLE_INSTALLATION,
@@ -611,7 +611,8 @@ def _phantoms(fleet: FleetView) -> Iterator[Headline]:
             f"{alike[0].subject}{more} {what} ({reason}).",
             advice[:1].lower() + advice[1:].removesuffix("."),
             command_of(alike[0]),
-            page="#cluster",
+            min((at for each in alike if (at := fleet.found_since.get(key(each))) is not None), default=None),
+            "#cluster",
             short=counted(len(alike), "phantom"),
             affected=len(alike),
             meaning=f"phantoms: {reason}",

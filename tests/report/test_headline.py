@@ -9,7 +9,7 @@ from ghapp.deaths.cluster_summary import StaleNamespace
 from ghapp.gate.gate_states import GateState
 from ghapp.pods.blockers import Blocker
 from ghapp.pods.degraded_sources import DegradedSource
-from ghapp.pods.phantom_kinds import ADVICE, Phantom, PhantomKind, PhantomReason
+from ghapp.pods.phantom_kinds import ADVICE, Phantom, PhantomKind, PhantomReason, key
 from ghapp.remediation.fuse import WHOLE_INSTALLATION as WHOLE
 from ghapp.remediation.fuse import Fuse, FuseReason, Position
 from ghapp.report.check_run import time_of
@@ -431,6 +431,13 @@ def test_a_phantom_is_not_to_be_started(pool):
     offline = found(*runners, phantoms=[phantom, phantom._replace(subject=present(3).name)])[-1]
     assert offline.sentence.endswith("; all of them are phantoms.")
     assert offline.step == "see what to do about the phantoms, which cannot be started"
+
+
+def test_phantoms_are_ones_since_the_first_of_them_was_found():
+    several = [PHANTOM, PHANTOM._replace(subject="runner-x2"), PHANTOM._replace(subject="runner-x3")]
+    times = {key(PHANTOM): NOW - 130, key(several[1]): NOW - 150}
+    assert found(online(), phantoms=several, found_since=times)[0].since == NOW - 150
+    assert found(online(), phantoms=several)[0].since is None
 
 
 def test_inflated_demand_is_a_scale_sets_and_not_a_runner():
