@@ -62,11 +62,17 @@ _RUN = re.compile(rf"https?://\S*/actions/runs/{_ID}(?:[/?#]\S*)?", re.ASCII)
 
 
 class JobReference(NamedTuple):
-    """What a person names: a job, or all jobs of a run; `repository` is that of a URL, empty without one."""
+    """What a person names: a job, or all jobs of a run.
+
+    Attributes:
+        repository: that of a URL; empty without one.
+        is_number: True for a run that may as well be a job: no URL says which.
+    """
 
     job_id: int | None = None
     run_id: int | None = None
     repository: str = ""
+    is_number: bool = False
 
     @classmethod
     def parse(cls, text: str) -> JobReference | None:
@@ -79,7 +85,8 @@ class JobReference(NamedTuple):
         return None
 
     def __str__(self) -> str:
-        return f"job {self.job_id}" if self.run_id is None else f"run {self.run_id}"
+        kind = "job or run" if self.is_number else "job" if self.run_id is None else "run"
+        return f"{kind} {self.job_id if self.run_id is None else self.run_id}"
 
 
 class FleetDocuments(NamedTuple):
@@ -192,7 +199,7 @@ class ApiClient:
         """Returns the document of a job, or of each known job of a run, each with its `org`.
 
         Args:
-            reference: has a repository if `org` is None.
+            reference: has a repository if `org` is None. A number alone that is of no known job is of a run.
             org: the scope; None: each scope that may have run the jobs, and of those the one that did.
         """
         scopes = await (self._scopes_of(reference.repository) if org is None else self._orgs(org))
@@ -200,6 +207,8 @@ class ApiClient:
         for name in scopes:
             for job in await self._jobs_in(name, reference):
                 by_id[job["job_id"]].append({"org": name, **job})
+        if not by_id and reference.run_id is None and not reference.repository:
+            return await self.jobs_referred_to(JobReference(run_id=reference.job_id, is_number=True), org)
         if not by_id:
             raise GhappError(
                 f"{', '.join(scopes)} {reference}: not known; jobs are known from deliveries, until 30 days after "

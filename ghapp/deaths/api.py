@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ghapp.deaths.cause import Cause
-from ghapp.deaths.death import chooser, is_of
+from ghapp.deaths.death import chooser, is_of, with_delivered_job
 from ghapp.report.documents import DeathDocument, death_document
 from ghapp.store.stores import Stores
 from ghapp.web.fleet_view import FleetReader
@@ -87,7 +87,7 @@ class DeathEndpoints:
     """The endpoints. Post-mortems are read rarely, so they are not cached."""
 
     def __init__(self, stores: Stores, reader: FleetReader) -> None:
-        self._reader, self._deaths = reader, stores.deaths
+        self._reader, self._deaths, self._demand = reader, stores.deaths, stores.demand
 
     def handlers(self) -> Mapping[Operation, Handler]:
         """Returns the handlers."""
@@ -120,4 +120,6 @@ class DeathEndpoints:
         evidence = None if given is None else (await self._reader.runners(org_state)).get(int(given))
         if found is None or (evidence is not None and not is_of(found, evidence)):
             return problem(404, f"no death of a runner {name} of {org} was recorded in the last 30 days")
-        return Response(msgspec.json.encode(death_document(found)), media_type="application/json")
+        job = None if found.job is None else await self._demand.one(org_state.installation.id, found.job.id)
+        document = death_document(with_delivered_job(found, job))
+        return Response(msgspec.json.encode(document), media_type="application/json")

@@ -15,6 +15,7 @@ from ghapp.deaths.classify import OURS, OUTSIDE, Classification, classify, disru
 from ghapp.deaths.runner_log import LONGEST_LINE, read_runner_log
 from ghapp.pods.pod import Container, Ended, Pod
 from ghapp.runners.evidence import Evidence
+from ghapp.workflow_jobs.job import Job
 
 MOST_LINES = 200
 """Lines kept of each log."""
@@ -109,6 +110,25 @@ class Death(NamedTuple):
     def ended_before(self) -> float:
         """What came at this time or later is another runner's: no pod registers, or restarts, within a second."""
         return self.ended_at + WHOLE_SECONDS
+
+
+def with_delivered_job(death: Death, job: Job | None) -> Death:
+    """Returns the death with what deliveries have shown of its job by now, where its record lacks that.
+
+    A clean exit is examined once, and mostly before the end of its job is delivered.
+    """
+    known = death.job
+    if known is None or job is None or job.id != known.id:
+        return death
+    return death._replace(
+        job=known._replace(
+            repository=known.repository or job.repository,
+            name=known.name or job.name,
+            head_sha=known.head_sha or job.head_sha,
+            conclusion=known.conclusion or job.conclusion,
+            html_url=known.html_url or job.html_url,
+        )
+    )
 
 
 def died(pod: Pod, log: Sequence[str], at: float, ahead: float = 0.0) -> Death:

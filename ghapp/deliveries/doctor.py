@@ -9,7 +9,7 @@ from ghapp.deliveries.store import MOST_SCANNED, MOST_WAITING
 from ghapp.doctor.finding import Finding, ok, warning, wrong
 from ghapp.github.app import Delivered, HookConfig
 from ghapp.report.documents import timestamp
-from ghapp.runners.delivery_lag import HOLD_SECONDS, DeliveryGap, GapCause, duration, in_words
+from ghapp.runners.delivery_lag import HOLD_SECONDS, MARGIN_SECONDS, DeliveryGap, GapCause, duration, in_words
 
 GROUP = "deliveries"
 
@@ -17,6 +17,9 @@ WITHOUT_DELIVERIES = (
     "without deliveries, a short-lived runner whose whole job falls between two sweeps looks lost, and is replaced "
     "once too often"
 )
+WEB_STARTS_SECONDS = 30.0
+"""`web` may take deliveries so long after the workers start; those before failed."""
+
 PLACEHOLDER_HOSTS = ("", "example.com")
 """Webhook hosts of an App that was created on a machine which GitHub cannot reach."""
 
@@ -48,7 +51,9 @@ FIXES = {
 }
 
 
-def of_gaps(org: str, gaps: Sequence[DeliveryGap], waiting: int, without: int, now: float) -> list[Finding]:
+def of_gaps(
+    org: str, gaps: Sequence[DeliveryGap], waiting: int, without: int, now: float, started_at: float | None = None
+) -> list[Finding]:
     """Judges whether an organization's deliveries are complete.
 
     Args:
@@ -57,7 +62,11 @@ def of_gaps(org: str, gaps: Sequence[DeliveryGap], waiting: int, without: int, n
         waiting: suspects whose confirmation is deferred until deliveries have come.
         without: losses that were confirmed after an hour without them.
         now: epoch seconds.
+        started_at: when the workers started; None: not a moment ago, or unknown.
     """
+    if gaps and started_at is not None and all(_failed_before_start(gap, started_at) for gap in gaps):
+        text = f"{in_words(gaps)}: they failed before `ghapp` ran, and are requested again"
+        return [ok(GROUP, "complete", text, org)]
     if not gaps:
         return [ok(GROUP, "complete", "none is known to be missing or late", org)]
     since = min(gap.since for gap in gaps)
@@ -66,6 +75,13 @@ def of_gaps(org: str, gaps: Sequence[DeliveryGap], waiting: int, without: int, n
     if without:
         text += f"; confirmed as lost after {duration(HOLD_SECONDS)} without them: {without}"
     return [warning(GROUP, "complete", text, FIXES[gaps[0].cause], org)]
+
+
+def _failed_before_start(gap: DeliveryGap, started_at: float) -> bool:
+    """True if all deliveries of a gap failed while nothing was there to take them."""
+    if gap.cause is not GapCause.FAILED or gap.until is None:
+        return False
+    return gap.until - MARGIN_SECONDS <= started_at + WEB_STARTS_SECONDS
 
 
 def of_hook(hook: HookConfig, public_url: str | None, page: str) -> list[Finding]:
@@ -86,8 +102,14 @@ def of_hook(hook: HookConfig, public_url: str | None, page: str) -> list[Finding
     return found
 
 
-def of_arrivals(latest: Sequence[Delivered], page: str) -> list[Finding]:
-    """Checks the latest delivery attempts, newest first; a delivery whose retry arrived counts as arrived."""
+def of_arrivals(latest: Sequence[Delivered], page: str, started_at: float | None = None) -> list[Finding]:
+    """Checks the latest delivery attempts, newest first; a delivery whose retry arrived counts as arrived.
+
+    Args:
+        latest: the attempts.
+        page: the App's settings page.
+        started_at: when the workers started; None: not a moment ago, or unknown.
+    """
     attempts: dict[str, list[Delivered]] = {}
     for each in latest:
         attempts.setdefault(each.guid, []).append(each)
@@ -97,6 +119,9 @@ def of_arrivals(latest: Sequence[Delivered], page: str) -> list[Finding]:
         return [warning(GROUP, "arrivals", "GitHub has delivered nothing in three days", fix)]
     if not lost:
         return [ok(GROUP, "arrivals", f"the last {len(attempts)} arrived")]
+    if started_at is not None and all(each.at <= started_at + WEB_STARTS_SECONDS for each in lost):
+        text = f"{len(lost)} of the last {len(attempts)} failed before `ghapp` ran, and are requested again"
+        return [ok(GROUP, "arrivals", text)]
     last = lost[0]
     text = f"{len(lost)} of the last {len(attempts)} failed: {last.status} {last.text} at {timestamp(last.at)}"
     fix = f"see the responses at {page}/advanced; failed deliveries are requested again automatically"

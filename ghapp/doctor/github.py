@@ -14,6 +14,7 @@ from ghapp.deliveries.doctor import GROUP as DELIVERIES
 from ghapp.deliveries.doctor import of_arrivals, of_hook
 from ghapp.doctor.finding import Finding, FindingStatus, ok, warning, wrong
 from ghapp.doctor.probe import probe
+from ghapp.doctor.roles import starting
 from ghapp.errors import GhappError, UnauthorizedError
 from ghapp.github.api import GitHub
 from ghapp.github.app import AppRegistration, hook, latest_deliveries, registration, server_date
@@ -54,8 +55,8 @@ class Unmetered:
         """Does nothing: an answer to `doctor` must not stop the workers' requests."""
 
 
-async def check(settings: Settings, credentials: AppCredentials) -> GitHubProbe:
-    """Checks with the App's own JWT; stops when GitHub rejects it."""
+async def check(settings: Settings, credentials: AppCredentials, started_at: float | None = None) -> GitHubProbe:
+    """Checks with the App's own JWT; stops when GitHub rejects it. `started_at`: when the workers started."""
     unreachable = f"check that this machine reaches {settings.api_url}, and GHAPP_GITHUB_API_URL"
     # Redis, which may be down, is not used here: requests as the App need no installation token.
     async with (
@@ -83,7 +84,7 @@ async def check(settings: Settings, credentials: AppCredentials) -> GitHubProbe:
         retry = "run doctor again in a moment; see githubstatus.com"
         for more in await asyncio.gather(
             probe(DELIVERIES, "webhook", partial(_hook, github, settings.public_url, pages[0]), retry),
-            probe(DELIVERIES, "arrivals", partial(_arrivals, github, pages[0]), retry),
+            probe(DELIVERIES, "arrivals", partial(_arrivals, github, pages[0], started_at), retry),
             probe(GROUP, "installations", list_installations, retry),
         ):
             found += more
@@ -120,8 +121,9 @@ async def _hook(github: GitHub, public_url: str | None, page: str) -> list[Findi
     return of_hook(await hook(github), public_url, page)
 
 
-async def _arrivals(github: GitHub, page: str) -> list[Finding]:
-    return of_arrivals(await latest_deliveries(github), page)
+async def _arrivals(github: GitHub, page: str, started_at: float | None) -> list[Finding]:
+    just_started_at = started_at if starting(started_at, time.time()) else None
+    return of_arrivals(await latest_deliveries(github), page, just_started_at)
 
 
 def of_clock(skew_seconds: float) -> list[Finding]:

@@ -58,7 +58,7 @@ async def examine(settings: Settings, environ: Mapping[str, str]) -> list[Findin
     of_redis = await _redis_and_roles(settings)
     url, started_at = of_redis.writable_url, of_redis.started_at
     at_github, of_controllers, of_cluster, of_shards, of_notifications = await asyncio.gather(
-        _github(settings),
+        _github(settings, started_at),
         controllers.check(settings),
         cluster.check(settings, url, started_at),
         active_shard.check(settings, url, started_at),
@@ -76,7 +76,8 @@ async def examine_for_page(settings: Settings, environ: Mapping[str, str]) -> li
     installation's calls. Of the cluster it has what the watch and the reaper recorded.
     """
     asyncio.get_running_loop().set_default_executor(DetachedThreads())
-    of_redis, at_github = await asyncio.gather(_redis_and_roles(settings), _github(settings))
+    of_redis = await _redis_and_roles(settings)
+    at_github = await _github(settings, of_redis.started_at)
     found = [*of_redis.of_configuration(settings, environ), *of_redis.findings, *at_github.findings]
     of_installations, of_cluster = await asyncio.gather(
         installations.check(
@@ -119,8 +120,8 @@ def _is_refusal(finding: Finding) -> bool:
     return (finding.group, finding.name, finding.status) == (redis.GROUP, redis.WRITING, FindingStatus.WRONG)
 
 
-async def _github(settings: Settings) -> github.GitHubProbe:
-    """Returns the findings about GitHub; none without App credentials."""
+async def _github(settings: Settings, started_at: float | None) -> github.GitHubProbe:
+    """Returns the findings about GitHub; none without App credentials. `started_at`: when the workers started."""
     if settings.credentials is None:
         return github.GitHubProbe([])
-    return await github.check(settings, settings.credentials)
+    return await github.check(settings, settings.credentials, started_at)

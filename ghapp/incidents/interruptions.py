@@ -5,7 +5,7 @@ Losses and fuses are recorded with their incident; these are taken from the audi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from ghapp.incidents.incident import LossIncident
@@ -18,13 +18,25 @@ PAUSE, RESUME = "pause", "resume"
 
 
 class PauseChange(NamedTuple):
-    """A pause or a resumption of a pool, or of the whole organization (`*`), by a person or a token."""
+    """A pause or a resumption of a pool, or of the whole organization (`*`), by a person or a token.
+
+    `until`: when the pause ends by itself; None: never, or not known.
+    """
 
     at: float
     who: str
     action: str
     pool: str
     why: str = ""
+    until: float | None = None
+
+
+class _PauseSpan(NamedTuple):
+    """A pause that is over: the change that began it, and when it ended."""
+
+    begun: PauseChange
+    end: float
+    ended_by_itself: bool
 
 
 class Interruption(NamedTuple):
@@ -57,6 +69,7 @@ def interruptions_of(
     found = [
         *(_change(each) for each in changes if each.pool in pools and began <= each.at <= until),
         *(_earlier(pool, each, began) for pool, each in pauses.items() if pool in pools and _held(incident, each)),
+        *_over(changes, pools, began, until),
         *_blind(survey, began, until),
     ]
     return sorted(found)
@@ -74,7 +87,43 @@ def _change(change: PauseChange) -> Interruption:
     return Interruption(change.at, RESUME, f"{change.who} resumed remediation{where}")
 
 
-def _earlier(pool: str, pause: PauseView, began: float) -> Interruption:
+def _over(changes: Sequence[PauseChange], pools: Collection[str], began: float, until: float) -> Iterator[Interruption]:
+    """Yields what no change within the incident shows: that a pause was there already, and that it ended by itself."""
+    for begun, end, ended_by_itself in _spans_of_pauses(changes, until):
+        if begun.pool not in pools or not began <= end:
+            continue
+        if begun.at < began:
+            yield _earlier(begun.pool, begun, began)
+        if ended_by_itself:
+            yield Interruption(end, RESUME, f"The pause of remediation{_where(begun.pool)} ended by itself")
+
+
+def _spans_of_pauses(changes: Iterable[PauseChange], until: float) -> Iterator[_PauseSpan]:
+    """Yields the pauses that were over at `until`, in the order of their ends."""
+    running = dict[str, tuple[PauseChange, float | None]]()  # by pool: what began it, and when it ends by itself
+    for change in sorted(changes, key=lambda each: each.at):
+        yield from _ended_by_themselves(running, min(change.at, until))
+        if change.at > until:
+            return
+        if change.action == PAUSE:
+            begun, _ = running.get(change.pool, (change, None))
+            running[change.pool] = begun, change.until
+        else:
+            ended = [*running] if change.pool == WHOLE_INSTALLATION else [change.pool]
+            for pool in ended:
+                if pool in running:
+                    yield _PauseSpan(running.pop(pool)[0], change.at, ended_by_itself=False)
+    yield from _ended_by_themselves(running, until)
+
+
+def _ended_by_themselves(running: dict[str, tuple[PauseChange, float | None]], until: float) -> Iterator[_PauseSpan]:
+    """Removes the pauses whose end came by then, and yields them, the earliest end first."""
+    ends = sorted((end, pool) for pool, (_, end) in running.items() if end is not None and end <= until)
+    for end, pool in ends:
+        yield _PauseSpan(running.pop(pool)[0], end, ended_by_itself=True)
+
+
+def _earlier(pool: str, pause: PauseView | PauseChange, began: float) -> Interruption:
     why = f": {pause.why}" if pause.why else ""
     text = f"Remediation{_where(pool)} was paused already, by {pause.who}{why}; nothing is replaced"
     return Interruption(began, PAUSE, text)

@@ -14,7 +14,7 @@ from ghapp.doctor.roles import starting
 from ghapp.installations.installation import Installation, known_as, poster_of, repository_scope, stale_name
 from ghapp.installations.pacing import left
 from ghapp.installations.pool_matching import PoolRule
-from ghapp.installations.scope import ENTERPRISES, ScopeKind, absence, kind_of, owner_of
+from ghapp.installations.scope import ENTERPRISES, ScopeKind, absence, kind_of
 from ghapp.remediation.fuse import WHOLE_INSTALLATION, Fuse, Position, resume_command
 from ghapp.remediation.store import WHOLE_ORG, Pause
 from ghapp.report.check_run_state import PostFailure, repository_of
@@ -143,6 +143,7 @@ async def _of_records(
             waiting=reasons.count(Reason.DELIVERIES_BEHIND),
             without=sum(map(was_confirmed_without_deliveries, waiting)),
             now=now,
+            started_at=started_at if starting(started_at, now) else None,
         ),
         *of_report(org, installation.at_github(repository) if repository else None, standing.setback),
         *await check_versions(settings, stores, installation, now),
@@ -203,10 +204,7 @@ def of_name(installation: Installation, named: Collection[str]) -> list[Finding]
 def of_installation(installation: Installation, web_url: str, *, has_pool: bool) -> list[Finding]:
     """Checks what the organization permits the App to do; of a repository's scope, its owner."""
     org = installation.org
-    login = owner_of(installation.called)
-    page = f"{web_url}/organizations/{login}/settings/installations/{installation.caller}"
-    if installation.is_personal:
-        page = f"{web_url}/settings/installations/{installation.id}"
+    page = installation.settings_address(web_url)
     if installation.suspended:
         return [wrong(GROUP, "suspended", "the organization suspended the App", f"unsuspend the App at {page}", org)]
     if installation.is_personal:

@@ -77,6 +77,12 @@ class Installation:
         """Its current login at GitHub, the only name that GitHub's API accepts; of another scope its address there."""
         return self.login or self.org
 
+    def settings_address(self, web_url: str) -> str:
+        """Returns the page of GitHub where an owner accepts the App's permissions; `web_url`: of GitHub's pages."""
+        if self.is_personal:
+            return f"{web_url}/settings/installations/{self.id}"
+        return f"{web_url}/organizations/{owner_of(self.called)}/settings/installations/{self.caller}"
+
     @property
     def caller(self) -> int:
         """The installation whose token and hourly limit its calls use; an enterprise has its own."""

@@ -24,6 +24,12 @@ WHY_IT_WAITS = {
     Guard.SESSION_AFTER_JOB: "its runner is online or busy after its only job; see whether its process hangs",
     Guard.BUSY_WHEN_LAST_SEEN: "its runner was busy when GitHub last listed it",
     Guard.NEVER_STARTED: "it never started; `kubectl describe pod` says why",
+    Guard.UNCLAIMED_BRIEFLY: (
+        "the only job of its runner is over; it is a leak once no controller has claimed it for `[leaks] grace_seconds`"
+    ),
+    Guard.ABSENT_BRIEFLY: (
+        "the only job of its runner is over; it is a leak once GitHub has not listed that for `[leaks] grace_seconds`"
+    ),
 }
 """Why an unused pod is not deleted, by the guard that keeps it; what to do where a person can act."""
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from ghapp.leaks.fuse_limit import held_back
 from ghapp.leaks.runner_activity import RunnerActivity
-from ghapp.leaks.tick import FuseView, Guard, LeakLimits, TickInputs, TickMemory, TickResult
+from ghapp.leaks.tick import WAITS, FuseView, Guard, LeakLimits, TickInputs, TickMemory, TickResult
 from ghapp.pods.pod import ARC_KIND, Container, Ended, Pod, lasted
 from ghapp.pods.pod_claim import claim_on
 from ghapp.runners.delivery_lag import HOLD_SECONDS, overlaps
@@ -34,6 +34,9 @@ __all__ = [
 
 TERMINAL_SECONDS = 900.0
 """A job that has been over for this long protects no pod."""
+
+ENDING_SECONDS = 30.0
+"""A pod has this long to end after its runner's only job, unless it sets another time: it is no leak before."""
 
 FINAL_PHASES = ("Succeeded", "Failed")
 """Phases of a pod whose containers neither run nor will run again."""
@@ -115,7 +118,8 @@ def leaks(inputs: TickInputs, now: float, limits: LeakLimits, memory: TickMemory
         for pod in stamped
     }
     never_named = frozenset(uid for uid, each in evidence.items() if each.is_never_named)
-    return _result(stamped, judged, inputs, now, limits, after)._replace(never_named=never_named)
+    spent = frozenset(uid for uid, each in evidence.items() if judged[uid] in WAITS and _is_spent(each, now))
+    return _result(stamped, judged, inputs, now, limits, after)._replace(never_named=never_named, spent=spent)
 
 
 def _result(
@@ -356,6 +360,16 @@ def _is_long_over(pod_evidence: _PodEvidence, now: float, limits: LeakLimits) ->
     if runner.job_started_at is None or runner.job_started_at < _started_at(pod, now):
         return False
     return runner.ephemeral is True or (runner.ephemeral is None and _has_ended(pod, limits))
+
+
+def _is_spent(pod_evidence: _PodEvidence, now: float) -> bool:
+    """True if the only job of the pod's runner is over, and GitHub lists the runner no more: nothing uses the pod."""
+    pod, runner = pod_evidence.pod, pod_evidence.runner
+    if runner.running or runner.registered or runner.has_session is not False or runner.ephemeral is False:
+        return False
+    if runner.job_started_at is None or runner.job_started_at < _started_at(pod, now):
+        return False
+    return runner.over_at is not None and now - runner.over_at >= ENDING_SECONDS
 
 
 def _started_at(pod: Pod, now: float) -> float:

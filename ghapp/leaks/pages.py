@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ghapp.leaks.documents import DELETED, LeakedPod
+from ghapp.leaks.tick import WAITS
 from ghapp.web.pages.views.wording import Moment, TextPart, coded, moment
 
 MOST_SHOWN = 20
 
 
 class LeakLine(NamedTuple):
-    """One pod: `state` is `deleted` or `leaked`, `at` since when."""
+    """One pod: `state` is `deleted`, `leaked`, or `unused` (it may become a leak); `at` since when."""
 
     pod: str
     pool: str
@@ -37,7 +38,7 @@ def leaks_view(found: Sequence[LeakedPod], now: float) -> LeaksView:
             each.pool,
             each.runner_name if each.runner_name != each.pod else "",
             moment(each.at, now),
-            DELETED if each.state == DELETED else "leaked",
+            DELETED if each.state == DELETED else "unused" if each.state in WAITS else "leaked",
             coded(each.text),
         )
         for each in found[:MOST_SHOWN]

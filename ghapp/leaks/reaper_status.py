@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from ghapp.leaks.leak_fuse import LeakFuse
-from ghapp.leaks.tick import Guard, TickResult
+from ghapp.leaks.tick import WAITS, Guard, TickResult
 from ghapp.remediation.fuse import Position
 
 DAY_SECONDS = 86_400.0
@@ -99,10 +99,14 @@ def examples(result: TickResult) -> dict[str, tuple[Example, ...]]:
 
 
 def leaking(result: TickResult) -> tuple[LeakingPod, ...]:
-    """Returns the unused pods that the tick leaves: deferred, only reported, held, or kept."""
+    """Returns the unused pods that the tick leaves: deferred, only reported, held, or kept.
+
+    Those that are leaks once their grace is over come last.
+    """
     kept = [(pod, guard.value) for pod, guard in (*result.held, *result.kept) if guard in REPORTED]
     found = [*((pod, "") for pod in (*result.would_reap, *result.deferred)), *kept]
-    found.sort(key=lambda each: (each[0].created_at, each[0].uid))
+    found += [(pod, guard.value) for pod, guard in result.kept if guard in WAITS and pod.uid in result.spent]
+    found.sort(key=lambda each: (each[1] in WAITS, each[0].created_at, each[0].uid))
     names, since = result.memory.names, result.memory.since
     return tuple(
         LeakingPod(pod.namespace, pod.name, names.get(pod.uid, ""), since.get(pod.uid, pod.created_at), guard)

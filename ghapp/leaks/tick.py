@@ -49,6 +49,10 @@ class Guard(StrEnum):
     PAUSED = "Paused"
 
 
+WAITS = (Guard.UNCLAIMED_BRIEFLY, Guard.ABSENT_BRIEFLY)
+"""Guards that time alone ends."""
+
+
 @dataclass(frozen=True, slots=True)
 class LeakLimits:
     """The `[leaks]` table: which pods are checked, after how long, and how many are reaped per minute.
@@ -182,6 +186,7 @@ class TickResult(NamedTuple):
         skipped: why nothing was judged at this tick; None if it was.
         never_named: uids of the pods that nothing has named since their container started, by guard 14.
         fuses: the reaper's fuses after the tick, by pool, to be recorded before anything is deleted.
+        spent: uids of the pods in `kept` whose runner's only job is over: they are leaks once that has lasted.
     """
 
     reap: tuple[Pod, ...] = ()
@@ -193,3 +198,4 @@ class TickResult(NamedTuple):
     held: tuple[tuple[Pod, Guard], ...] = ()
     never_named: frozenset[str] = frozenset()
     fuses: Mapping[str, LeakFuse] = {}
+    spent: frozenset[str] = frozenset()

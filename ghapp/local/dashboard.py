@@ -24,7 +24,7 @@ from ghapp.errors import StoreUnavailableError
 from ghapp.incidents.incident import LossIncident
 from ghapp.incidents.pages import state_of, where_of
 from ghapp.installations.installation import UNINSTALLED_DISCOVERY_SECONDS, Installation
-from ghapp.leaks.reaper_status import DAY_SECONDS
+from ghapp.leaks.reaper_status import DAY_SECONDS, LeakingPod, is_overdue
 from ghapp.local.browser import open_in_browser
 from ghapp.local.pressed_keys import pressed_keys
 from ghapp.local.scenarios import DEFAULT, Director, Scenario, keys_line
@@ -415,7 +415,9 @@ async def _fleet(settings: Settings, stores: Stores, installation: Installation)
         table.add_row(pool.name, *cells, f"{pool.fuse.position}{paused}")
     incident = incident_line((await stores.incidents.all(installation.id)).values(), now)
     reaped = await stores.leaks.reaped_since(installation.id, now - DAY_SECONDS)
-    cluster = cluster_line(await stores.cluster_summaries.of(installation.id), reaped)
+    tick = await stores.leaks.last(installation.id)
+    unused = () if is_overdue(tick.at, now) else tick.leaking
+    cluster = cluster_line(await stores.cluster_summaries.of(installation.id), reaped, unused)
     events = await _events(stores, installation.id)
     empty = [state for state in DROPPED_FIRST if not any(each.get(state) for each in counts.values())]
     cost = Text(await _cost(stores, org), "dim")
@@ -457,14 +459,23 @@ def incident_line(incidents: Iterable[LossIncident], now: float) -> Text | None:
     return line.append(f", {waiting} not healed yet{held}", "red" if held else "yellow")
 
 
-def cluster_line(summary: ClusterSummary | None, reaped: int) -> Text | None:
-    """Returns the phantoms, the deaths of a week and the leaked pods deleted in a day; None if there is nothing."""
-    if summary is None or not (summary.phantoms or summary.deaths or reaped):
+def cluster_line(summary: ClusterSummary | None, reaped: int, unused: Sequence[LeakingPod] = ()) -> Text | None:
+    """Returns the phantoms, the deaths of a week and the leaked pods; None if there is nothing.
+
+    Args:
+        summary: the phantoms and the deaths; None without a cluster.
+        reaped: number of the leaked pods that were deleted in a day.
+        unused: the pods that nothing uses, and that are not deleted.
+    """
+    if summary is None or not (summary.phantoms or summary.deaths or reaped or unused):
         return None
     line = Text(f"cluster: {counted(len(summary.deaths), 'death')}, {counted(reaped, 'leaked pod')} deleted", "dim")
     for each in summary.phantoms[:1]:
         named = f"{visible(each.subject, NAME_WIDTH)} ({each.reason})"
         line.append(f", {counted(len(summary.phantoms), 'phantom')}: {named}", "yellow")
+    for pod in unused[:1]:
+        named = visible(pod.pod, NAME_WIDTH) + (f" ({pod.guard})" if pod.guard else "")
+        line.append(f", {counted(len(unused), 'unused pod')}: {named}", "yellow")
     return line
 
 

@@ -35,8 +35,8 @@ PoolName = Annotated[str, msgspec.Meta(min_length=1, max_length=LONGEST_POOL)]
 class PauseBody(msgspec.Struct, forbid_unknown_fields=True):
     """The pool to pause, all of the org without a pool (or with `*`), the reason, and for how long from now.
 
-    Without `for_seconds` a pause lasts until a person resumes. Of a pause that is running, the end is put off; the
-    token that started it may also bring it forward, and give another reason. Without `why` only the end changes.
+    Without `for_seconds` a pause lasts until a person resumes. A pause that is running is extended; the token
+    that started it may also shorten it, and change its reason. Without `why` only the end changes.
     """
 
     why: Annotated[str, msgspec.Meta(min_length=1, max_length=500)] | None = None
@@ -93,7 +93,7 @@ class SweepOutcome(msgspec.Struct, frozen=True):
 PAUSE = Operation(
     "POST",
     "/v1/orgs/{org}/pause",
-    "Stop remediation, of a pool or of the whole org, or put off the end of a pause that is running.",
+    "Stop remediation, of a pool or of the whole org, or extend a pause that is running.",
     {
         204: Answer("Remediation is paused there."),
         **problems(404, 413),
@@ -156,14 +156,14 @@ class RemediationEndpoints:
         installation, subject = org_state.installation.id, body.pool or WHOLE_ORG
         async with self._audit.change(request, installation, "pause", subject, why=asked.why) as outcome:
             pause, result = done = await self._fuses.pause(installation, subject, asked)
-            outcome.set(result, has_effect=done.has_effect)
+            outcome.set(result, has_effect=done.has_effect, until=pause.until)
         self._reader.forget(org)
         if result is PauseResult.NEEDS_REASON:
             return problem(404, NEEDS_REASON)
         if done.has_effect or pause.who == asked.who:  # or a retry of a request whose answer was lost
             return Response(status_code=204)
         return problem(
-            409, f"already paused {pause_in_words(pause)}; that pause stays in effect: others can only put off its end"
+            409, f"already paused {pause_in_words(pause)}; that pause stays in effect: others can only extend it"
         )
 
     async def _resume(self, request: Request) -> Response:

@@ -41,9 +41,10 @@ DURATION = Duration()
     "--for", "seconds", type=DURATION, help="How long from now, such as 30m, 2h or 1d (default: until `ghapp resume`)."
 )
 def pause(org: str, pool: str | None, why: str | None, seconds: float | None) -> None:
-    """Stop remediation; sweeps and reports continue. While it is paused, put off the end of the pause.
+    """Stop remediation; sweeps and reports continue.
 
-    Who started a pause may also bring its end forward, and give another reason. Remediation does not run in between.
+    While a pause is running, this command extends it. Who started the pause may also shorten it, and change its reason.
+    Remediation stays stopped all the while.
 
     Example: ghapp pause acme --pool linux-4vcpu --why "network maintenance" --for 2h
     """

@@ -13,7 +13,7 @@ from ghapp.gate.gate_states import GateState
 from ghapp.installations.pool_matching import PoolMatcher
 from ghapp.leaks.reaper_status import ReaperStatus
 from ghapp.pods.degraded_sources import DegradedSource
-from ghapp.pods.phantom_kinds import Phantom
+from ghapp.pods.phantom_kinds import FoundSince, Phantom
 from ghapp.pods.pod_claim import claim_on
 from ghapp.remediation.fuse import WHOLE_INSTALLATION, Fuse, FuseLimits, Position
 from ghapp.remediation.pause import PauseView
@@ -41,6 +41,7 @@ class FleetView:
         runners: evidence of all runners. Runners that were never registered with the org are ignored.
         phantoms: lasting phantoms.
         possible_phantoms: names of what the last check of the cluster found to be a phantom, and not for long enough.
+        found_since: when each phantom was first found, by `phantom_kinds.key`.
         deaths: deaths of the last day without clean exits, latest first.
         death_patterns: what stands out among the deaths of the last week.
         unseen: namespaces of the org's pools that are not read.
@@ -61,6 +62,7 @@ class FleetView:
     runners: Iterable[Evidence]
     phantoms: Sequence[Phantom] = ()
     possible_phantoms: frozenset[str] = frozenset()
+    found_since: FoundSince = field(default_factory=dict[str, float])
     deaths: Sequence[DeathSummary] = ()
     death_patterns: Sequence[DeathPattern] = ()
     unseen: Sequence[StaleNamespace] = ()

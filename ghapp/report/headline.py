@@ -19,7 +19,9 @@ from typing import NamedTuple
 from urllib.parse import quote, urlencode
 
 from ghapp.gate.gate_checks import commit_of
-from ghapp.pods.phantom_kinds import Phantom, command_of
+from ghapp.gate.shard_status import shard_of
+from ghapp.installations.pool_matching import rule_named
+from ghapp.pods.phantom_kinds import Phantom, PhantomKind, command_of, key
 from ghapp.remediation.fuse import (
     FUSE_REASONS,
     WHOLE_INSTALLATION,
@@ -320,8 +322,8 @@ def _progress(statuses: Sequence[ReplacementStatus], healed: int, worst: Replace
     if waiting:
         parts += _waits(statuses, worst, lost)
     if requested or healed:
-        successors = "successor is" if lost + healed == 1 else "successors are"
-        parts.append(f"{healed:,} of {lost + healed:,} {successors} online")
+        verb = "is" if 1 in (healed, lost + healed) else "are"
+        parts.append(f"{healed:,} of {counted(lost + healed, 'successor')} {verb} online")
     return "; ".join(parts)
 
 
@@ -518,12 +520,13 @@ def _unserved(fleet: FleetView, pools: Sequence[PoolView]) -> Iterator[Headline]
     """
     for pool, jobs in _by_pool((each for each in fleet.unserved if each.reason in STUCK), pools).items():
         reasons = ", ".join(sorted({each.reason.value for each in jobs}))
-        where = f"for {pool}" if pool else "with labels that no pool has"
+        is_one = len(jobs) == 1
+        where = f" for {pool}" if pool else f", no pool has {'its' if is_one else 'their'} labels"
         yield Headline(
             HeadlineKind.UNSERVED,
             Severity.ATTENTION,
-            f"{counted(len(jobs), 'job')} {where} {'waits' if len(jobs) == 1 else 'wait'}, and no online "
-            f"runner can take {'it' if len(jobs) == 1 else 'them'} ({reasons}).",
+            f"{counted(len(jobs), 'job')} {'waits' if is_one else 'wait'}{where}, and no online runner can take "
+            f"{'it' if is_one else 'them'} ({reasons}).",
             "see why each job waits, and what would let it start",
             shell_command("ghapp", "jobs", "--unserved", "--org", fleet.org),
             min(each.job.queued_at for each in jobs),
@@ -597,7 +600,10 @@ def _phantoms(fleet: FleetView) -> Iterator[Headline]:
         by_reason.setdefault(each.reason.value, []).append(each)
     for reason, alike in sorted(by_reason.items()):
         more = f" and {len(alike) - 1:,} more" if len(alike) > 1 else ""
-        what = "counts as a runner, and is none" if len(alike) == 1 else "count as runners, and are none"
+        counts = "counts as a runner" if len(alike) == 1 else "count as runners"
+        what = f"{counts}, and cannot run a job"
+        if alike[0].kind is PhantomKind.DEMAND_INFLATED:  # its subject is a scale set
+            what = f"{'has' if len(alike) == 1 else 'have'} more runners created than jobs need"
         advice = alike[-1].advice
         yield Headline(
             HeadlineKind.PHANTOM,
@@ -605,7 +611,8 @@ def _phantoms(fleet: FleetView) -> Iterator[Headline]:
             f"{alike[0].subject}{more} {what} ({reason}).",
             advice[:1].lower() + advice[1:].removesuffix("."),
             command_of(alike[0]),
-            page="#cluster",
+            min((at for each in alike if (at := fleet.found_since.get(key(each))) is not None), default=None),
+            "#cluster",
             short=counted(len(alike), "phantom"),
             affected=len(alike),
             meaning=f"phantoms: {reason}",
@@ -688,11 +695,14 @@ _LISTED_AS = {
 }
 """What a state means, and what to do."""
 
+_ASK_THE_GATE = "see what the gate says before starting one by hand, as it would take users' jobs on an inactive shard"
+
 
 def _in_state(fleet: FleetView, pools: Sequence[PoolView], state: State) -> Iterator[Headline]:
     """The runners that `PoolView.count` counts. Phantoms among them have their own headline and step, too.
 
-    What is no runner cannot be started; in its first two minutes it is not known yet whether it is one.
+    What is no runner cannot be started; in its first two minutes it is not known yet whether it is one. A runner of an
+    inactive shard is not to be started by hand either: it would take users' jobs beside the active shard.
     """
     for pool in pools:
         subjects = {each.subject for each in fleet.phantoms if each.pool in ("", pool.name)}
@@ -700,16 +710,24 @@ def _in_state(fleet: FleetView, pools: Sequence[PoolView], state: State) -> Iter
         if found:
             meaning, step = _LISTED_AS[state]
             meaning = meaning.format(them="it" if len(found) == 1 else "them")
-            phantoms = sum(each.evidence.name in subjects for each in found)
+            command = shell_command("ghapp", "runners", "--org", fleet.org, "--pool", pool.name, "--state", state.value)
+            phantoms = [each.evidence.name for each in found if each.evidence.name in subjects]
             possible = sum(each.evidence.name in fleet.possible_phantoms - subjects for each in found)
+            shards = _shards_of(fleet, pool, found) if state is State.OFFLINE else Counter[str]()
+            if shards:
+                ((most, _),) = shards.most_common(1)
+                meaning += f", of {'shard ' + most if len(shards) == 1 else counted(len(shards), 'shard')}"
+                step, command = _ASK_THE_GATE, shell_command("ghapp", "gate", fleet.org, pool.name, most)
             if phantoms:
-                meaning += f"; {_of_them_phantoms(phantoms, len(found))}"
+                meaning += f"; {_of_them_phantoms(len(phantoms), len(found))}"
             if possible:
                 meaning += f"; {_of_them_without_a_pod(possible, len(found))}"
-            if phantoms == len(found):
-                step = "see what to do about the phantoms"
-            elif phantoms + possible == len(found):
+            if len(phantoms) == len(found):
+                step = f"see what to do about the phantom{'' if len(found) == 1 else 's'}, which cannot be started"
+                command = shell_command("ghapp", "explain", fleet.org, phantoms[0])
+            elif len(phantoms) + possible == len(found):
                 step = "wait: within two minutes it is known whether this is a phantom, which cannot be started"
+                command = ""
             elif phantoms or possible:
                 step = f"{step}; phantoms apart"
             if granted := sum(each.evidence.granted_at is not None for each in found):
@@ -720,7 +738,7 @@ def _in_state(fleet: FleetView, pools: Sequence[PoolView], state: State) -> Iter
                 f"{len(found):,} of {counted(len(pool.members), 'runner')} of {pool.name} {are(len(found))} {state}: "
                 f"{meaning}.",
                 step if granted < len(found) else "nothing to do: replacement goes on by itself",
-                shell_command("ghapp", "runners", "--org", fleet.org, "--pool", pool.name, "--state", state.value),
+                command,
                 since=_since(found),
                 page=_runners(pool.name, state),
                 pool=pool.name,
@@ -729,6 +747,13 @@ def _in_state(fleet: FleetView, pools: Sequence[PoolView], state: State) -> Iter
                 meaning=f"{'all' if len(found) == len(pool.members) else 'some'} {state}",
                 state=state.value,
             )
+
+
+def _shards_of(fleet: FleetView, pool: PoolView, runners: Iterable[RunnerView]) -> Counter[str]:
+    """Returns how many of these runners of a pool each of its shards has."""
+    rule = rule_named(pool.name, fleet.view.rules)
+    shards = (shard_of(each.evidence, rule) for each in runners)
+    return Counter(shard for shard in shards if shard is not None)
 
 
 def _of_them_phantoms(phantoms: int, runners: int) -> str:

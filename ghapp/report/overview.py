@@ -43,7 +43,7 @@ class PoolQueueDocument(TypedDict):
 
 
 class PhantomDocument(TypedDict):
-    """A pod or object that counts as a runner and is none. `command`: the first step, to copy; null: wait."""
+    """A pod or object that counts as a runner and cannot run a job. `command`: the first step, to copy; null: wait."""
 
     org: str
     name: str

@@ -32,12 +32,12 @@ CLEANUP_SECONDS = 3.0
 """From the end of a runner to the deletion of its pod by its controller."""
 
 JOB_DONE_LOG = (
-    "Running job: build",
-    "Job build completed with result: Succeeded",
+    "Running job: test",
+    "Job test completed with result: Succeeded",
     "Runner listener exit with 0 return code, stop the service, no retry needed.",
 )
 OUT_OF_MEMORY_LOG = (
-    "Running job: build",
+    "Running job: test",
     "npm run build: heap 7.4 GiB of 8 GiB",
 )
 VERSION_REFUSED_LOG = "An error occured: Runner version v{version} is deprecated and cannot receive messages."

@@ -63,6 +63,7 @@ class AuditEntry(NamedTuple):
         why: the reason that was given; empty without one.
         result: such as `paused`.
         address: the client's address; empty where there is none.
+        until: when the pause that is in effect ends by itself (epoch seconds); None: never, or it is no pause.
     """
 
     at: float
@@ -73,6 +74,7 @@ class AuditEntry(NamedTuple):
     why: str
     result: str
     address: str = ""
+    until: float | None = None
 
 
 _entries = Codec("audit-entry", AuditEntry)
@@ -84,14 +86,16 @@ class ChangeOutcome:
     Attributes:
         result: such as `paused`.
         has_effect: False if nothing was changed.
+        until: when a pause ends by itself; None: never, or it is no pause.
     """
 
     def __init__(self) -> None:
         self.result, self.has_effect = "", True
+        self.until: float | None = None
 
-    def set(self, result: str, *, has_effect: bool = True) -> None:
+    def set(self, result: str, *, has_effect: bool = True, until: float | None = None) -> None:
         """Sets the result."""
-        self.result, self.has_effect = result, has_effect
+        self.result, self.has_effect, self.until = result, has_effect, until
 
 
 class AuditLog:
@@ -113,7 +117,7 @@ class AuditLog:
         key, outcome = keys.audit(installation, trail), ChangeOutcome()
         await self._add(key, begun, most=MOST)  # more than changes without effect ever need
         yield outcome
-        ended = _entries.encode(entry._replace(result=outcome.result))
+        ended = _entries.encode(entry._replace(result=outcome.result, until=outcome.until))
         if outcome.has_effect:
             await self._add(key, ended, instead_of=(key, begun))
         elif trail is Trail.CHANGES:

@@ -228,6 +228,7 @@ class FleetFacts(NamedTuple):
         phantoms: lasting phantoms of the last check.
         possible_phantoms: names of what may become one within two minutes.
         gates: of `load_gate_states`.
+        found_since: when each phantom was first found, by `phantom_kinds.key`.
     """
 
     sweep_at: float | None = None
@@ -236,6 +237,7 @@ class FleetFacts(NamedTuple):
     phantoms: Sequence[Phantom] = ()
     possible_phantoms: frozenset[str] = frozenset()
     gates: Mapping[str, GateState] = {}
+    found_since: Mapping[str, float] = {}
 
 
 async def load_fleet_facts(stores: Stores, installation: Installation, settings: Settings, now: float) -> FleetFacts:
@@ -254,7 +256,9 @@ async def load_fleet_facts(stores: Stores, installation: Installation, settings:
     )
     if summary is None:
         return FleetFacts(sweep_at, discovery_at, unseen, gates=gates)
-    return FleetFacts(sweep_at, discovery_at, unseen, summary.phantoms, possible_phantoms(summary), gates)
+    return FleetFacts(
+        sweep_at, discovery_at, unseen, summary.phantoms, possible_phantoms(summary), gates, summary.since
+    )
 
 
 async def load_gate_states(
@@ -287,6 +291,7 @@ def fleet_view(
         runners=runners,
         phantoms=facts.phantoms,
         possible_phantoms=facts.possible_phantoms,
+        found_since=facts.found_since,
         unseen=facts.unseen.namespaces,
         degraded_sources=facts.unseen.sources,
         login=installation.login,

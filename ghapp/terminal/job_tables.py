@@ -62,12 +62,18 @@ def job_explanations(
     return Group(*(part for each in documents for part in _explanation(each, page(each))))
 
 
+def _to_the_second(at: str | None) -> str:
+    """Returns a time of a document without its fraction: GitHub's times, in the same column, have none."""
+    return "" if at is None else f"{at[:19]}Z"
+
+
 def _explanation(document: Mapping[str, Any], page: str | None) -> list[Text]:
-    head = copyable(f"{document['repository']} {full_name(document)} ({document['job_id']}) is ")
-    head.append(document["state"], STATE_COLOURS[document["state"]])
-    why = document["why"]
-    width = max((len(each["at"] or "") for each in document["story"]), default=0)
-    lines = [f"{each['at'] or '':{width}}  {each['text']}" for each in document["story"]]
+    head = copyable(f"{document['repository']} {full_name(document)} ({document['job_id']}) ")
+    state = document["state"]
+    head.append("ended" if state == "over" else f"is {state}", STATE_COLOURS[state])
+    why, story = document["why"], [(_to_the_second(each["at"]), each["text"]) for each in document["story"]]
+    width = max((len(at) for at, _ in story), default=0)
+    lines = [f"{at:{width}}  {text}" for at, text in story]
     if (death := document["death"]) is not None:
         lines.append(f"advice for the platform team: {death['advice']}")
     if document["html_url"]:
@@ -95,5 +101,5 @@ def _without_reason(document: Mapping[str, Any]) -> str:
     runner = f" on {document['runner']}" if document["runner"] else ""
     if document["state"] == "running":
         return f"{runner} since {document['started_at']}"
-    ended = "" if document["ended_at"] is None else f" since {document['ended_at']}"
+    ended = "" if document["ended_at"] is None else f" at {document['ended_at']}"
     return f"{runner}{ended}: {document['conclusion'] or 'no conclusion was delivered'}"

@@ -16,7 +16,9 @@ from rich.style import StyleType
 from rich.table import Table
 from rich.text import Text
 
+from ghapp.deaths.cause import Cause
 from ghapp.installations.pool_matching import LONGEST_POOL
+from ghapp.leaks.tick import WAITS
 from ghapp.report.documents import timestamp
 from ghapp.untrusted_text import visible
 
@@ -180,11 +182,11 @@ def sweeps_table(accounts: Iterable[Any]) -> RenderableType:
     """Returns a row per sweep: what it found and what it cost; below, what happens next to lost runners."""
     accounts = [*accounts]
     numbers = ("runners", "suspects", "lost", "calls", "billable", "ms", "calls left", "next in")
-    table = new_table("org", *numbers, "flaw", sentences=["flaw"])
+    table = new_table("org", *numbers, "problem", sentences=["problem"])
     for each in accounts:
         seen = (each.runners, each.suspects) if each.runners or not each.flaw else ("-", "-")  # the list failed
         cells = (*seen, each.losses.runners, each.calls, each.billable, round(each.milliseconds), each.left)
-        table.add_row(each.org, *(str(cell) for cell in cells), f"{each.next_in:.0f} s", each.flaw or "none")
+        table.add_row(each.org, *(str(cell) for cell in cells), f"{each.next_in:.0f} s", each.flaw)
     lost = [copyable(f"{each.org}: {each.losses.in_words}", "red") for each in accounts if each.losses.runners]
     return Group(ShrinkingTable(table, ["billable", "ms"]), *lost)
 
@@ -264,7 +266,7 @@ def explanation(document: Mapping[str, Any], page: str | None = None) -> Rendera
     """Returns one runner: its state, its evidence in order, and the address of its page if that is known."""
     head = copyable(f"{document['org']} {document['name']} ({document['runner_id']}) ")
     death = document.get("death")
-    if death is not None and death["cause"] != "clean-exit":
+    if death is not None and death["cause"] != Cause.CLEAN_EXIT:
         head.append(f"died at {death['at']} ({death['cause']}); it ", "red")
     head.append("is ")
     head.append_text(_state(document))
@@ -284,10 +286,9 @@ def explanation(document: Mapping[str, Any], page: str | None = None) -> Rendera
         parts.append(copyable(f"phantom: it counts as a runner, and cannot run a job ({kinds})", "yellow"))
         parts += _phantom_steps(phantoms)
     for each in document.get("leaks", ()):
-        word = "deleted by the reaper" if each["state"] == "deleted" else f"leaked ({each['state']})"
-        parts.append(
-            copyable(f"pod {each['namespace']}/{each['pod']}: {word} at {each['at']}; {each['text']}", "yellow")
-        )
+        word = f"{'unused' if each['state'] in WAITS else 'leaked'} ({each['state']}) since"
+        word = "deleted by the reaper at" if each["state"] == "deleted" else word
+        parts.append(copyable(f"pod {each['namespace']}/{each['pod']}: {word} {each['at']}; {each['text']}", "yellow"))
     if document["evidence"]:
         parts.append(ShrinkingTable(table))
     if death is not None:
@@ -302,8 +303,9 @@ def post_mortem(death: Mapping[str, Any]) -> RenderableType:
     ended = "exit code unknown" if death["exit_code"] is None else f"exit code {death['exit_code']}"
     signal = "" if death["signal"] is None else f", signal {death['signal']}"
     reason = f", {death['reason']}" if death["reason"] else ""
-    head = CopyableText(f"\ndied at {death['at']}: ")
-    head.append(death["cause"], "red")
+    is_clean = death["cause"] == Cause.CLEAN_EXIT
+    head = CopyableText(f"\n{'ended' if is_clean else 'died'} at {death['at']}: ")
+    head.append(death["cause"], "" if is_clean else "red")
     head.append(visible(f" ({ended}{signal}{reason})"))
     table = new_table("", " ", sentences=[" "])
     table.show_header = False

@@ -10,6 +10,7 @@ from starlette.requests import Request
 
 from ghapp.store.audit import Channel
 from ghapp.store.tokens import Scope, Token, Tokens, could_be_token, digest
+from ghapp.untrusted_text import shell_command
 from ghapp.web.cache import Cache
 
 MOST = 10_000
@@ -40,7 +41,10 @@ class Authenticator:
         token = await self.token(request, now)
         if not token.may(scope, org, now):
             challenge = {"WWW-Authenticate": f'Bearer error="insufficient_scope", scope="{scope}"'}
-            raise HTTPException(403, f"this token has no scope {scope} for {org}", challenge)
+            create = shell_command("ghapp", "token", "create", "--org", org, "--scope", scope)
+            raise HTTPException(
+                403, f"this token has no scope {scope} for {org}; create one with `{create}`", challenge
+            )
         return token
 
     async def require_admin_of_all(self, request: Request, orgs: Iterable[str], now: float) -> None:
@@ -65,7 +69,9 @@ class Authenticator:
         key = digest(secret) if could_be_token(secret) else None
         token = None if key is None else await self._known.read(key, lambda: self._tokens.find(key))
         if token is None:
-            raise _unauthorized("this token is unknown, or was revoked", INVALID)
+            raise _unauthorized(
+                "this token is unknown, or was revoked; create another with `ghapp token create`", INVALID
+            )
         if now >= token.expires_at:
             raise _unauthorized("this token has expired; create another with `ghapp token create`", INVALID)
         return token

@@ -94,7 +94,7 @@ def jobs(
 def why(org_and_job: tuple[str, ...], *, web: bool, output: CommandOutput) -> None:
     """Show a job's whole story: why it waits or waited, which runner took it, how that died, where it runs again.
 
-    JOB_OR_URL: the id of a job, or the URL of a job or of a run. A URL needs no ORG: the organization, repository or
+    JOB_OR_URL: the id or the URL of a job or of a run. A URL needs no ORG: the organization, repository or
     enterprise whose runner took the job answers, and for a job that waits the organization.
 
     Example: ghapp why https://github.com/acme/api/actions/runs/41/job/42
@@ -104,7 +104,7 @@ def why(org_and_job: tuple[str, ...], *, web: bool, output: CommandOutput) -> No
         raise click.UsageError(f"one ORG and one JOB_OR_URL, not {len(org_and_job)} arguments")
     reference = JobReference.parse(job_or_url)
     if reference is None:
-        message = f"{job_or_url!r} is neither the id of a job nor the URL of a job or of a run"
+        message = f"{job_or_url!r} is neither the id nor the URL of a job or of a run"
         raise click.BadParameter(message, param_hint="JOB_OR_URL")
     org = orgs[0] if orgs else None
     if org is None and not reference.repository:

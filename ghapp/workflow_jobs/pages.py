@@ -14,7 +14,7 @@ from urllib.parse import urlencode
 from ghapp.deaths.job_story import TO_RUN_AGAIN, JobOutcome, StoryStep, job_story, may_be_run_again
 from ghapp.installations.pool_matching import OTHER_POOL
 from ghapp.web.pages.views.paging import Paging, filter_of, page_of, paged, query_string, text_of
-from ghapp.web.pages.views.wording import Moment, duration, moment, web_address
+from ghapp.web.pages.views.wording import Moment, duration, exact, moment, web_address
 from ghapp.workflow_jobs.demand import PoolDemand, demand
 from ghapp.workflow_jobs.documents import JOB_STATES, select_jobs, state_of
 from ghapp.workflow_jobs.explanation import QueueExplanation, QueueStep, explain
@@ -271,7 +271,7 @@ def _lasted(line: JobLine) -> str:
     job = line.job
     if line.state != "over" or job.started_at is None or job.ended_at is None:
         return ""
-    return duration(max(0.0, job.ended_at - job.started_at))
+    return exact(max(0.0, job.ended_at - job.started_at))
 
 
 def _pools(rows: Iterable[PoolDemand], named: frozenset[str], now: float) -> Iterable[PoolRow]:
@@ -385,8 +385,10 @@ def job_page(queue: JobQueue, job: Job, outcome: JobOutcome, now: float) -> JobP
         queued=moment(job.queued_at, now),
         started=moment(begun, now),
         ended=moment(job.ended_at, now),
-        waited=duration(max(0.0, waited_until - job.queued_at)),
-        ran="" if begun is None else duration(max(0.0, (job.ended_at or now) - begun)),
+        waited=(duration if line.state == "queued" else exact)(max(0.0, waited_until - job.queued_at)),
+        ran=""
+        if begun is None
+        else (duration if job.ended_at is None else exact)(max(0.0, (job.ended_at or now) - begun)),
         why=None if why is None else _why(line, why, now),
         is_held=job.waiting and line.state == "queued",
         may_be_run_again=may_be_run_again(job, outcome),

@@ -37,7 +37,9 @@ async def with_job(context: JobContext, installation: Installation, death: Death
     if job_id is None or (known is not None and known.repository and known.id == job_id):
         return death
     job = await context.demand.one(installation.id, job_id)
-    found = DeadJob(job_id) if job is None else DeadJob(job_id, job.repository, deploys=job.deploys)
+    found = DeadJob(job_id)
+    if job is not None:  # only GitHub itself has the conclusion that the judgement rests on
+        found = DeadJob(job_id, job.repository, job.name, job.head_sha, html_url=job.html_url, deploys=job.deploys)
     return death if job is None and known is not None else death._replace(job=found)
 
 

@@ -103,6 +103,7 @@ async def _fleet(
         fleet,
         phantoms=cluster.phantoms if cluster else (),
         possible_phantoms=possible_phantoms(cluster) if cluster else frozenset(),
+        found_since=cluster.since if cluster else {},
         deaths=[each for each in week if each.at >= now - DAY_SECONDS],
         death_patterns=death_patterns(week, now),
         leaks=await leaks_of(context, installation, now),

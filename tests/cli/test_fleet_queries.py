@@ -8,15 +8,19 @@ import pytest
 
 from ghapp.deaths.cause import Cause
 from ghapp.deaths.cluster_summary import ClusterSummary
-from ghapp.deaths.death import Death, is_of
+from ghapp.deaths.death import DeadJob, Death, is_of
 from ghapp.deaths.post_mortem_store import ClusterSummaries
+from ghapp.leaks.documents import WHY_IT_WAITS
 from ghapp.leaks.orphan import Orphan
-from ghapp.leaks.store import Leaks
+from ghapp.leaks.reaper_status import LeakingPod
+from ghapp.leaks.store import Leaks, Tick
 from ghapp.pods.claim_store import PodClaims
 from ghapp.pods.phantom_kinds import ADVICE, Phantom, PhantomKind, PhantomReason, key
 from ghapp.pods.store import Pods
 from ghapp.remediation.store import Fuses, Pause
 from ghapp.report.documents import timestamp
+from ghapp.workflow_jobs.job import Job
+from ghapp.workflow_jobs.store import Demand
 from tests.cli.conftest import ACME
 from tests.cli.test_cli import one_line
 from tests.rules.builders import online
@@ -62,6 +66,14 @@ async def test_the_json_has_the_same_runners_and_phantoms(known):
         "advice": ADVICE[LOST],
         "command": "kubectl -n runners delete ephemeralrunner ghost",
     }
+
+
+@pytest.mark.parametrize(("guard", "word"), [("UnclaimedBriefly", "unused"), ("Unnamed", "leaked")])
+async def test_explain_names_a_pod_that_nothing_uses_before_it_is_deleted(known, guard, word):
+    leaking = (LeakingPod("runners", "k8s-x", "linux-1", known.now - 40, guard),)
+    await Leaks(known.redis).remember(ACME, Tick(at=known.now, leaking=leaking))
+    text = " ".join((await known.ask("explain", "acme", "linux-1")).stdout.split())
+    assert f"pod runners/k8s-x: {word} ({guard}) since {timestamp(known.now - 40)}; {WHY_IT_WAITS[guard]}" in text
 
 
 async def test_explain_names_the_pod_that_the_reaper_deleted_with_time_and_reason(known):
@@ -261,6 +273,19 @@ async def test_a_death_comes_before_the_state_of_its_runner(known):
     await known.add_death()
     head = (await known.ask("explain", "acme", "linux-1")).stdout.splitlines()[0]
     assert re.match(r"acme linux-1 \(1\) died at \S+ \(host-oom\); it is healthy: ", head)
+
+
+async def test_a_clean_exit_is_an_end_and_its_job_has_the_conclusion_that_was_delivered_later(known):
+    clean = {"cause": Cause.CLEAN_EXIT, "exit_code": 0, "signal": None, "reason": "Completed"}
+    await known.add_death(**clean, job=DeadJob(43, "acme/api"))
+    assert "acme/api 43 no conclusion yet\n" in (await known.ask("explain", "acme", "linux-1")).stdout
+    now = known.now
+    over = Job(43, "over", (), "acme/api", now - 40, 1, "linux-1", now - 30, name="test", conclusion="success")
+    await Demand(known.redis).record(ACME, [over._replace(ended_at=now - 6)])
+    text = (await known.ask("explain", "acme", "linux-1")).stdout
+    assert "acme/api test success" in text
+    assert f"\nended at {timestamp(now - 5)}: clean-exit (exit code 0, Completed)\n" in text
+    assert "died" not in text
 
 
 async def test_the_address_of_the_incident_page_is_shown_if_a_public_url_is_set(known):

@@ -111,7 +111,13 @@ async def test_all_known_jobs_of_a_run_are_shown(known):
     assert [(each["job_id"], each["state"]) for each in found] == [(2, "queued"), (3, "running"), (4, "over")]
     shown = (await known.ask("why", "acme", "https://github.com/acme/api/actions/runs/41")).stdout
     assert "(3) is running on linux-1 since " in shown
-    assert "(4) is over on linux-1 since " in shown
+    assert re.search(r"\(4\) ended on linux-1 at \S+Z: success", shown)
+
+
+async def test_a_number_of_no_known_job_is_that_of_a_run(known):
+    await three_jobs(known)
+    of_url = await known.json("why", "acme", "https://github.com/acme/api/actions/runs/41")
+    assert await known.json("why", "acme", "41") == of_url
 
 
 async def test_a_job_whose_runner_died_has_its_whole_story_and_its_url_names_the_org(known):
@@ -129,6 +135,8 @@ async def test_a_job_whose_runner_died_has_its_whole_story_and_its_url_names_the
         6,
     )
     shown = (await known.ask("why", f"{PAGE}5")).stdout
+    times = re.findall(r"^  (\d\S+)  ", shown, re.MULTILINE)
+    assert {len(each) for each in times} == {len("2026-11-26T08:42:06Z")}
     assert "its container ended with exit code 137, signal 9 (OOMKilled)" in shown
     assert "attempt 2 of the run is job 6: running on runner linux-2" in shown
     assert f"advice for the platform team: {found['death']['advice']}" in shown
@@ -169,13 +177,13 @@ async def test_control_characters_in_a_name_are_not_printed(known):
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
-        (("why", "acme", "99"), 1, "job 99: not known"),
+        (("why", "acme", "99"), 1, "job or run 99: not known"),
         (("why", "acme", "https://github.com/acme/api/actions/runs/98"), 1, "run 98: not known"),
         (("why", "globex", "1"), 2, "not installed"),
         (("why", "1"), 2, "needs its ORG"),
         (("why", "acme", "1", "2"), 2, "not 3 arguments"),
         (("why", "https://github.com/globex/api/actions/runs/41/job/42"), 2, "not installed"),
-        (("why", "acme", "linux-1"), 2, "neither the id of a job nor the URL"),
+        (("why", "acme", "linux-1"), 2, "neither the id nor the URL of a job or of a run"),
         (("jobs", "--org", "globex"), 2, "not installed"),
         (("jobs", "--sort", "colour"), 2, "--sort"),
         (("jobs", "--sha", "main"), 2, "not the id of a commit"),

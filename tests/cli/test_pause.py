@@ -75,7 +75,7 @@ async def test_a_second_pause_keeps_the_first_and_reports_it(redis, redis_url):
     again = ghapp(redis_url, "pause", "acme", "--why", "another", "--for", "2h")
     assert again.returncode == 0
     assert again.stdout.splitlines() == [
-        f"Acme: already paused {pause_in_words(first)}; that pause stays in effect: others can only put off its end",
+        f"Acme: already paused {pause_in_words(first)}; that pause stays in effect: others can only extend it",
         "`ghapp resume Acme` ends it",
     ]
     assert await Fuses(redis).pauses(7) == {"*": first}

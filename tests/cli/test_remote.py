@@ -161,6 +161,16 @@ async def test_doctor_speaks_of_the_server_and_not_of_this_machine(site):
     assert [each["name"] for each in document["findings"]] == ["answers", "mode"]
 
 
+@pytest.mark.parametrize("words", [["doctor"], ["pause", "acme", "--why", "x"]], ids=["doctor", "pause"])
+async def test_a_token_that_lacks_a_scope_is_answered_with_the_command_for_one_that_has_it(site, redis, words):
+    secret, _ = await Tokens(redis).create("laptop", ("acme",), ("read",), time.time())
+    answer = await site.ask(*words, GHAPP_TOKEN=secret)
+    assert answer.returncode == 2
+    text = " ".join((answer.stdout + answer.stderr).split())
+    assert "create one with `ghapp token create --org acme --scope admin`" in text
+    assert "docs/configuration.md" not in text
+
+
 async def due(redis):
     while await Schedule(redis).next(ACME) > time.time():  # noqa: ASYNC110 - it is set by the server
         await asyncio.sleep(0.05)
@@ -213,7 +223,9 @@ async def test_given_up_deliveries_are_listed_for_an_admin_of_every_org(site, re
     await Installations(redis).put(Installation(8, "globex", 2))
     line = one_line(await site.ask("deliveries", "dead"), 2)
     assert line.startswith("ghapp: GHAPP_TOKEN: ")
-    assert line.endswith("answered 403: this token has no scope admin for globex")
+    assert line.endswith(
+        "answered 403: this token has no scope admin for globex; create one with `ghapp token create --org globex --scope admin`"
+    )
 
 
 async def test_a_token_reads_its_own_orgs_only(site, redis):
@@ -232,7 +244,9 @@ async def keep_elsewhere(redis):
 @pytest.mark.parametrize("words", [["runners"], ["deliveries", "dead"], ["pause", "acme", "--why", "x"]], ids=" ".join)
 async def test_an_unknown_token_is_wrong_usage(site, words):
     line = one_line(await site.ask(*words, GHAPP_TOKEN="ghapp_unknown"), 2)
-    assert line.endswith("answered 401: this token is unknown, or was revoked")
+    assert line.endswith(
+        "answered 401: this token is unknown, or was revoked; create another with `ghapp token create`"
+    )
     assert "ghapp_unknown" not in line
 
 

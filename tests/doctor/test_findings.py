@@ -8,7 +8,7 @@ import pytest
 
 from ghapp.deaths.rerun import RerunRules
 from ghapp.decoding import Kind
-from ghapp.deliveries.doctor import of_arrivals, of_gaps, of_hook, of_inbox
+from ghapp.deliveries.doctor import WEB_STARTS_SECONDS, of_arrivals, of_gaps, of_hook, of_inbox
 from ghapp.doctor.configuration import of_configuration
 from ghapp.doctor.controllers import of_url
 from ghapp.doctor.finding import FindingCounts, FindingStatus, ok, warning, wrong
@@ -39,7 +39,7 @@ from ghapp.remediation.fuse import Fuse, FuseReason, Position
 from ghapp.remediation.store import Pause
 from ghapp.report.check_run_state import PostFailure
 from ghapp.report.documents import timestamp
-from ghapp.runners.delivery_lag import DeliveryGap, GapCause
+from ghapp.runners.delivery_lag import MARGIN_SECONDS, DeliveryGap, GapCause
 from ghapp.runners.evidence import Survey
 from ghapp.runners.next_attempt import NextAttempt
 from ghapp.settings import PoolSettings, Settings
@@ -47,7 +47,7 @@ from ghapp.store.left_out import LastLeftOut
 from ghapp.store.quarantine import UnreadableRecord
 from ghapp.store.tokens import Token
 from jobs.checks.publisher import CheckRunOutcome
-from tests.rules.builders import online
+from tests.rules.builders import MICROSECOND, online
 
 NOW = 1_790_000_000.0
 APP = AppRegistration("Runners", "runners", "acme", True, NEEDED, ("workflow_job",))
@@ -565,6 +565,40 @@ def test_deliveries_that_are_behind_are_a_warning_in_words(gaps, without, parts)
     (found,) = of_gaps("acme", gaps, 4, without, NOW)
     assert (found.status, found.org) == (FindingStatus.WARNING, "acme")
     assert all(part in found.text for part in parts), found.text
+
+
+@pytest.mark.parametrize(
+    ("after_start", "started_at", "status"),
+    [
+        (WEB_STARTS_SECONDS, NOW - 60, FindingStatus.OK),
+        (WEB_STARTS_SECONDS + 1, NOW - 60, FindingStatus.WRONG),
+        (WEB_STARTS_SECONDS, None, FindingStatus.WRONG),
+    ],
+)
+def test_attempts_that_failed_before_ghapp_ran_are_no_problem_of_its_first_minutes(after_start, started_at, status):
+    (found,) = of_arrivals([FAILED._replace(at=NOW - 60 + after_start)], PAGE, started_at)
+    assert found.status is status
+
+
+FAILED_AT_START = MISSING._replace(until=NOW - 60 + WEB_STARTS_SECONDS + MARGIN_SECONDS)
+
+
+@pytest.mark.parametrize(
+    ("gaps", "started_at", "status"),
+    [
+        ((FAILED_AT_START,), NOW - 60, FindingStatus.OK),
+        ((MISSING, FAILED_AT_START), NOW - 60, FindingStatus.OK),
+        ((FAILED_AT_START._replace(until=FAILED_AT_START.until + MICROSECOND),), NOW - 60, FindingStatus.WARNING),
+        ((FAILED_AT_START._replace(until=None),), NOW - 60, FindingStatus.WARNING),
+        ((FAILED_AT_START, LATE), NOW - 60, FindingStatus.WARNING),
+        ((FAILED_AT_START,), None, FindingStatus.WARNING),
+    ],
+    ids=["at start", "two spans", "later", "it goes on", "also late", "it runs for long"],
+)
+def test_deliveries_that_failed_before_ghapp_ran_are_no_problem_of_its_first_minutes(gaps, started_at, status):
+    (found,) = of_gaps("acme", gaps, 4, 0, NOW, started_at)
+    assert found.status is status
+    assert ("failed before" in found.text) is (status is FindingStatus.OK)
 
 
 def test_each_cause_of_a_gap_has_a_fix():

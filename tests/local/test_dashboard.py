@@ -17,6 +17,7 @@ from ghapp.errors import StoreUnavailableError
 from ghapp.incidents.incident import FuseStep, LossEnd, LossIncident, RunnerLoss, incident_of
 from ghapp.installations.installation import Installation
 from ghapp.installations.store import Installations
+from ghapp.leaks.reaper_status import LeakingPod
 from ghapp.local import dashboard
 from ghapp.local.dashboard import (
     EVENTS_SHOWN,
@@ -370,21 +371,34 @@ PHANTOM = Phantom(PhantomKind.OBJECT_WITHOUT_POD, "arc-1", PhantomReason.POD_LOS
 
 
 @pytest.mark.parametrize(
-    ("summary", "reaped", "line"),
+    ("summary", "reaped", "unused", "line"),
     [
-        (None, 0, None),
-        (ClusterSummary(NOW), 0, None),
-        (ClusterSummary(NOW), 2, "cluster: 0 deaths, 2 leaked pods deleted"),
+        (None, 0, [], None),
+        (ClusterSummary(NOW), 0, [], None),
+        (ClusterSummary(NOW), 2, [], "cluster: 0 deaths, 2 leaked pods deleted"),
+        (
+            ClusterSummary(NOW),
+            0,
+            [LeakingPod("runners", "pod-1", "", NOW, "UnclaimedBriefly"), LeakingPod("runners", "pod-2", "", NOW)],
+            "cluster: 0 deaths, 0 leaked pods deleted, 2 unused pods: pod-1 (UnclaimedBriefly)",
+        ),
+        (
+            ClusterSummary(NOW),
+            1,
+            [LeakingPod("runners", "pod-2", "", NOW)],
+            "cluster: 0 deaths, 1 leaked pod deleted, 1 unused pod: pod-2",
+        ),
         (
             ClusterSummary(NOW, phantoms=(PHANTOM,)),
             0,
+            [],
             "cluster: 0 deaths, 0 leaked pods deleted, 1 phantom: arc-1 (PodLost)",
         ),
     ],
-    ids=["no cluster", "nothing", "reaped", "phantom"],
+    ids=["no cluster", "nothing", "reaped", "unused", "one unused", "phantom"],
 )
-def test_the_cluster_is_one_line(summary, reaped, line):
-    shown = cluster_line(summary, reaped)
+def test_the_cluster_is_one_line(summary, reaped, unused, line):
+    shown = cluster_line(summary, reaped, unused)
     assert (shown and shown.plain) == line
 
 

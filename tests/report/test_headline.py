@@ -9,7 +9,7 @@ from ghapp.deaths.cluster_summary import StaleNamespace
 from ghapp.gate.gate_states import GateState
 from ghapp.pods.blockers import Blocker
 from ghapp.pods.degraded_sources import DegradedSource
-from ghapp.pods.phantom_kinds import ADVICE, Phantom, PhantomKind, PhantomReason
+from ghapp.pods.phantom_kinds import ADVICE, Phantom, PhantomKind, PhantomReason, key
 from ghapp.remediation.fuse import WHOLE_INSTALLATION as WHOLE
 from ghapp.remediation.fuse import Fuse, FuseReason, Position
 from ghapp.report.check_run import time_of
@@ -154,7 +154,7 @@ LOSSES = {
     "some online": (
         [requested(2, NOW - 9, confirmed_at=NOW - 60), healed(3, NOW, confirmed_at=NOW - 60), lost(4, granted_at=NOW)],
         {},
-        "replacement requested for 1; 1 being replaced; 1 of 3 successors are online",
+        "replacement requested for 1; 1 being replaced; 1 of 3 successors is online",
         "",
         Severity.ATTENTION,
     ),
@@ -279,16 +279,20 @@ OTHERS = {
     "a proving fuse": ({"fuses": {WHOLE: proving()}}, "The fuse of all pools is proving", False),
     "jobs that nobody can take": (
         {"unserved": [waiting(1, pool=POOL), waiting(2, pool=POOL)]},
-        f"2 jobs for {POOL} wait, and no online runner can take them (NoRunnerWithLabels).",
+        f"2 jobs wait for {POOL}, and no online runner can take them (NoRunnerWithLabels).",
         False,
     ),
     "a job for labels of nobody": (
         {"unserved": [waiting(1, pool="secret-project")]},
-        "1 job with labels that no pool has waits, and no online runner can take it (NoRunnerWithLabels).",
+        "1 job waits, no pool has its labels, and no online runner can take it (NoRunnerWithLabels).",
         False,
     ),
     "a gate": ({"gates": {"rollout/pink": FAILED_GATE}}, "The gate of shard pink of rollout failed", False),
-    "a phantom": ({"phantoms": [PHANTOM]}, "runner-x1 counts as a runner, and is none", False),
+    "a phantom": (
+        {"phantoms": [PHANTOM]},
+        "runner-x1 counts as a runner, and cannot run a job (FailedCountsAsCapacity).",
+        False,
+    ),
     "a namespace": ({"unseen": [StaleNamespace("ns", NOW - 600)]}, "Namespace ns is not seen", False),
     "a source": (
         {"degraded_sources": [DegradedSource("pods in ns", "RBAC lacks list")]},
@@ -417,7 +421,8 @@ def test_a_phantom_is_not_to_be_started(pool):
     first, offline = found(online(1), present(2), phantoms=[phantom])
     assert (first.kind, offline.kind) == (HeadlineKind.PHANTOM, HeadlineKind.OFFLINE)
     assert offline.sentence.endswith("GitHub lists it as offline; it is a phantom.")
-    assert offline.step == "see what to do about the phantoms"
+    assert offline.step == "see what to do about the phantom, which cannot be started"
+    assert offline.command == f"ghapp explain acme {present(2).name}"
     first, offline = found(online(1), present(2), present(3), phantoms=[phantom])
     assert offline.sentence.startswith(f"2 of 3 runners of {POOL} are offline")
     assert offline.sentence.endswith("GitHub lists them as offline; 1 of them is a phantom.")
@@ -425,6 +430,58 @@ def test_a_phantom_is_not_to_be_started(pool):
     runners = [online(1), present(2), present(3)]
     offline = found(*runners, phantoms=[phantom, phantom._replace(subject=present(3).name)])[-1]
     assert offline.sentence.endswith("; all of them are phantoms.")
+    assert offline.step == "see what to do about the phantoms, which cannot be started"
+
+
+def test_phantoms_are_ones_since_the_first_of_them_was_found():
+    several = [PHANTOM, PHANTOM._replace(subject="runner-x2"), PHANTOM._replace(subject="runner-x3")]
+    times = {key(PHANTOM): NOW - 130, key(several[1]): NOW - 150}
+    assert found(online(), phantoms=several, found_since=times)[0].since == NOW - 150
+    assert found(online(), phantoms=several)[0].since is None
+
+
+def test_inflated_demand_is_a_scale_sets_and_not_a_runner():
+    phantom = PHANTOM._replace(
+        kind=PhantomKind.DEMAND_INFLATED, subject="arc-linux", reason=PhantomReason.DEMAND_INFLATED
+    )
+    (headline,) = found(online(), phantoms=[phantom])
+    assert headline.sentence == "arc-linux has more runners created than jobs need (DemandInflated)."
+
+
+SHARDED = SimpleNamespace(
+    name=POOL, labels=(POOL,), shard_label="shard", shard_groups={}, shard_name=None, replacer="none"
+)
+GATE_FIRST = "see what the gate says before starting one by hand, as it would take users' jobs on an inactive shard"
+
+
+@pytest.mark.parametrize(
+    ("shards", "meaning", "shard"),
+    [
+        (("pink",), "GitHub lists it as offline, of shard pink.", "pink"),
+        (("pink", "pink", "purple"), "GitHub lists them as offline, of 2 shards.", "pink"),
+        (("pink", ""), "GitHub lists them as offline, of shard pink.", "pink"),
+        (("",), "GitHub lists it as offline.", ""),
+    ],
+)
+def test_before_an_offline_runner_of_a_shard_is_started_the_gate_is_asked(shards, meaning, shard):
+    """A runner that is started by hand on the inactive shard takes users' jobs beside the active one."""
+    runners = [present(number, labels=(POOL, *([f"shard:{of}"] if of else []))) for number, of in enumerate(shards, 2)]
+    (headline,) = found(online(1, labels=(POOL, "shard:purple")), *runners, rules=[SHARDED])
+    assert headline.sentence.endswith(meaning)
+    assert (headline.step == GATE_FIRST) is bool(shard)
+    runners_command = f"ghapp runners --org acme --pool {POOL} --state offline"
+    assert headline.command == (f"ghapp gate acme {POOL} {shard}" if shard else runners_command)
+
+
+def test_a_phantom_of_a_shard_is_a_phantom_first():
+    pink = (POOL, "shard:pink")
+    phantom = PHANTOM._replace(subject=present(2).name)
+    offline = found(online(1), present(2, labels=pink), rules=[SHARDED], phantoms=[phantom])[-1]
+    assert offline.command == f"ghapp explain acme {present(2).name}"
+    offline = found(online(1), present(2, labels=pink), present(3, labels=pink), rules=[SHARDED], phantoms=[phantom])[
+        -1
+    ]
+    assert (offline.step, offline.command) == (f"{GATE_FIRST}; phantoms apart", f"ghapp gate acme {POOL} pink")
 
 
 WAIT = "wait: within two minutes it is known whether this is a phantom, which cannot be started"

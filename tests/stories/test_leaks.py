@@ -58,6 +58,25 @@ async def test_two_workers_at_once_do_nothing_twice(leaky):
         assert at.pods() == {"busy"}
 
 
+async def test_pods_are_named_from_the_end_of_their_only_job_until_they_are_deleted(leaky):
+    async with leaky() as at:
+        leaks = await four_leaks(at, alive=1)
+        started = at.app.clock() - 1
+        known = [at.runners[name].id for name in at.runners]
+        await at.app.context.runners.revise(
+            at.app.installation, dict.fromkeys(known, lambda each: each._replace(job_started_at=started))
+        )
+        await at.tick()
+        for _ in range(GRACE_MINUTES - 1):
+            await at.minutes(1)
+            named = (await at.app.context.leaks.last(at.app.installation)).leaking
+            assert {(each.pod, each.guard) for each in named} == {(name, "UnclaimedBriefly") for name in leaks}
+            assert at.deletions() == []
+        await at.minutes(2)
+        assert set(at.deletions()) == leaks
+        assert (await at.app.context.leaks.last(at.app.installation)).leaking == ()
+
+
 @pytest.mark.parametrize("after", range(1, GRACE_MINUTES + 1))
 async def test_when_redis_is_emptied_between_ticks_the_grace_starts_again(leaky, after):
     async with leaky() as at:

@@ -100,7 +100,8 @@ async def test_a_clean_exit_is_reported_and_queries_github_for_nothing(story):
         assert await look(app, job) is CheckRunOutcome.RECORDED
         assert (app.account()["calls"], check_runs(app)) == (before, {})
         assert [reported["cause"] for reported in await app.sent_events("runner.died")] == ["clean-exit"]
-        assert (await kept(app, job)).job.repository == "acme/api"
+        kept_job = (await kept(app, job)).job
+        assert (kept_job.repository, kept_job.name) == ("acme/api", "test")
 
 
 async def test_a_job_that_failed_by_itself_is_its_developer_s_own(story):

@@ -92,7 +92,7 @@ def death(number: int, name: str, now: float) -> Death:
 
 
 def phantom(name: str) -> Phantom:
-    """A pod that counts as a runner and is none."""
+    """A pod that counts as a runner and cannot run a job."""
     reason = PhantomReason.POD_LOST
     return Phantom(PhantomKind.OBJECT_WITHOUT_POD, name, reason, ADVICE[reason], pool_named(name), name, name, name)
 

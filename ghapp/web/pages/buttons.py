@@ -151,8 +151,8 @@ class Buttons:
         pools, pool = await self._host.data.pools(visit.org_state), form.get("pool", "")
         question = Confirmation(
             title="Pause remediation?",
-            text="Nothing is removed or replaced while the pause lasts. Sweeps and reports continue. The end of a "
-            "pause that is running is put off; who started it may also bring it forward, and give another reason.",
+            text="Nothing is removed or replaced while the pause lasts. Sweeps and reports continue. A pause "
+            "that is running is extended; who started it may also shorten it, and change its reason.",
             button="Pause remediation",
             back=_org_path(visit),
             pools=tuple(pools),
@@ -183,7 +183,7 @@ class Buttons:
         asked = Pause(visit.visitor.name, why, now, now + float(hours) * 3600 if hours else None)
         async with self._change(request, visit.visitor, visit, "pause", pool or WHOLE_ORG, why) as outcome:
             done = await self._host.data.pause(visit.org_state, pool, asked)
-            outcome.set(done.result, has_effect=done.has_effect)
+            outcome.set(done.result, has_effect=done.has_effect, until=done.pause.until)
         return self._done(request, _org_path(visit), done.result)
 
     async def _ask_resume(self, request: Request) -> Response:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from cachetools import LRUCache
 
-from ghapp.deaths.death import Death
+from ghapp.deaths.death import Death, with_delivered_job
 from ghapp.deaths.job_story import NOTHING_KNOWN, JobOutcome
 from ghapp.deaths.pages import DeathLine, RerunKnown, death_line, with_latest
 from ghapp.deaths.rerun import RerunRules
@@ -195,7 +195,7 @@ class PageData:
         """Returns what held up the replacements of an incident from outside."""
         entries = await self.audited(org_state.installation.id, MOST_ENTRIES)
         changes = [
-            PauseChange(each.at, each.who, each.action, each.subject, each.why)
+            PauseChange(each.at, each.who, each.action, each.subject, each.why, each.until)
             for each in entries
             if each.action in (PAUSE, RESUME) and each.result != BEGUN
         ]
@@ -287,12 +287,19 @@ class PageData:
 
     async def death(self, org_state: OrgState, runner_name: str) -> Death | None:
         """Returns the latest death of a runner of that name."""
-        return await self._deaths.of(org_state.installation.id, runner_name)
+        return await self._with_job(org_state, await self._deaths.of(org_state.installation.id, runner_name))
 
     async def death_by_id(self, org_state: OrgState, runner_name: str, identifier: str) -> Death | None:
         """Returns an earlier death of a runner of that name; None if there is none of that identity."""
         found = await self._deaths.one(org_state.installation.id, identifier)
-        return found if found is not None and found.runner_name == runner_name else None
+        is_its = found is not None and found.runner_name == runner_name
+        return await self._with_job(org_state, found if is_its else None)
+
+    async def _with_job(self, org_state: OrgState, death: Death | None) -> Death | None:
+        """Returns the death with its job as it is known now."""
+        if death is None or death.job is None:
+            return death
+        return with_delivered_job(death, await self.job(org_state, death.job.id))
 
     async def deaths(self, org_state: OrgState) -> list[DeathLine]:
         """Returns a line for each death of the last 30 days without clean exits, latest first."""

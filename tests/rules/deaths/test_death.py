@@ -18,11 +18,21 @@ from ghapp.deaths.cause import (
     not_yours,
 )
 from ghapp.deaths.classify import DISRUPTIONS, OUTSIDE, POD_REASONS, UNSEEN, classify, signal_of
-from ghapp.deaths.death import DeadJob, Death, blames_the_platform, died, vanished, with_context, with_more_lines
+from ghapp.deaths.death import (
+    DeadJob,
+    Death,
+    blames_the_platform,
+    died,
+    vanished,
+    with_context,
+    with_delivered_job,
+    with_more_lines,
+)
 from ghapp.deaths.runner_log import RunnerError, RunnerLog, read_runner_log
 from ghapp.deaths.texts import sentences
 from ghapp.pods.pod import Container, Ended, Pod
 from ghapp.report.documents import death_document
+from ghapp.workflow_jobs.job import Job
 from tests.rules.builders import LONG_AGO, NOW
 
 FINISHED_AT = NOW - 5.0
@@ -697,3 +707,34 @@ def test_what_happened_to_an_idle_runner_stays_in_its_advice():
 
 def test_without_a_known_job_no_code_is_judged():
     assert {not_yours(cause, "", has_job=False) for cause in Cause} == {NO_JOB}
+
+
+DELIVERED = Job(7, "over", (), "acme/api", NOW, name="test", head_sha="f00", html_url="https://x", conclusion="success")
+
+
+@pytest.mark.parametrize(
+    ("recorded", "delivered", "shown"),
+    [
+        (DeadJob(7), DELIVERED, DeadJob(7, "acme/api", "test", "f00", "success", "https://x")),
+        (
+            DeadJob(7, "acme/api"),
+            DELIVERED._replace(conclusion=""),
+            DeadJob(7, "acme/api", "test", "f00", "", "https://x"),
+        ),
+        (
+            DeadJob(7, conclusion="failure", name="own"),
+            DELIVERED,
+            DeadJob(7, "acme/api", "own", "f00", "failure", "https://x"),
+        ),
+        (
+            DeadJob(7, deploys=True),
+            DELIVERED,
+            DeadJob(7, "acme/api", "test", "f00", "success", "https://x", deploys=True),
+        ),
+        (DeadJob(7), DELIVERED._replace(id=8), DeadJob(7)),
+        (DeadJob(7), None, DeadJob(7)),
+        (None, DELIVERED, None),
+    ],
+)
+def test_what_deliveries_have_shown_of_a_job_completes_its_record_and_changes_nothing_known(recorded, delivered, shown):
+    assert with_delivered_job(death(job=recorded), delivered) == death(job=shown)

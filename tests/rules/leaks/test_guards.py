@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ghapp.leaks.guards import FuseView, Guard, LeakLimits, TickMemory, leaks
+from ghapp.leaks.guards import ENDING_SECONDS, FuseView, Guard, LeakLimits, TickMemory, leaks
 from ghapp.leaks.runner_activity import RunnerActivity, runner_activity
 from ghapp.pods.pod import Container, Ended, Owner
 from ghapp.pods.pod_claim import by_name
@@ -660,3 +660,42 @@ def test_a_pod_is_reaped_after_a_whole_grace_of_ticks_without_a_claim(story):
             last_good = now
         due = tick == "unclaimed" and unclaimed_since is not None and now - unclaimed_since >= 300.0
         assert bool(reaping.reap) is due
+
+
+LEAK = pod()
+SPENT = IDLE._replace(over_at=NOW - ENDING_SECONDS, job_started_at=NOW - 200, ephemeral=True, absent_seconds=40.0)
+"""A runner whose only job ended a moment ago, and that GitHub does not list any more."""
+
+
+@pytest.mark.parametrize(
+    ("changes", "is_spent"),
+    [
+        ({}, True),
+        ({"ephemeral": None}, True),
+        ({"ephemeral": False}, False),
+        ({"over_at": NOW - ENDING_SECONDS + MICROSECOND}, False),
+        ({"over_at": None}, False),
+        ({"running": True}, False),
+        ({"registered": True}, False),
+        ({"online": True}, False),
+        ({"busy": True}, False),
+        ({"busy": None}, False),
+        ({"job_started_at": None}, False),
+        ({"job_started_at": NOW - 3601}, False),  # of an earlier run of the container
+    ],
+)
+def test_a_pod_whose_runners_only_job_is_over_is_named_while_its_grace_lasts(changes, is_spent):
+    seen = tick_inputs(LEAK, runners={LEAK.name: SPENT._replace(**changes)})
+    reaping = leaks(seen, NOW, LIMITS, remembered(LEAK, for_seconds=60.0))
+    assert reaping.kept == ((LEAK, Guard.UNCLAIMED_BRIEFLY),)
+    assert reaping.spent == ({LEAK.uid} if is_spent else frozenset())
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"claims": {"linux-1": claim()}}, {"pods": (pod(deleting_since=NOW - 1),)}, {"paused": {"uid-linux-1"}}],
+    ids=["claimed", "being deleted", "paused"],
+)
+def test_a_pod_that_something_else_keeps_does_not_only_wait(changes):
+    seen = tick_inputs(LEAK, **{"runners": {LEAK.name: SPENT}, **changes})
+    assert leaks(seen, NOW, LIMITS, remembered(LEAK, for_seconds=60.0)).spent == frozenset()

@@ -16,7 +16,7 @@ from ghapp.leaks.reaper_status import (
     leaking,
     reaper_status,
 )
-from ghapp.leaks.tick import Guard, TickMemory, TickResult
+from ghapp.leaks.tick import WAITS, Guard, TickMemory, TickResult
 from tests.rules.builders import MICROSECOND, NOW
 from tests.rules.pods.builders import pod
 
@@ -85,8 +85,22 @@ def test_a_leak_that_is_not_deleted_is_named_with_its_runner_since_when_and_what
     assert len(leaking(many)) == MOST_LEAKING
 
 
+def test_a_pod_that_only_waits_out_its_grace_is_named_last_and_an_idle_one_is_not():
+    pods = [pod(name=f"linux-{number}", uid=f"uid-{number}", created_at=NOW - number) for number in range(5)]
+    guards = [Guard.UNNAMED, *WAITS, Guard.UNCLAIMED_BRIEFLY, Guard.SESSION_OPEN]
+    spent = frozenset({"uid-0", "uid-1", "uid-2", "uid-4"})
+    result = TickResult(
+        kept=tuple(zip(pods, guards, strict=True)), memory=TickMemory(since={"uid-1": NOW - 40}), spent=spent
+    )
+    assert leaking(result) == (
+        LeakingPod("runners", "linux-0", "", NOW, "Unnamed"),
+        LeakingPod("runners", "linux-2", "", NOW - 2, "AbsentBriefly"),
+        LeakingPod("runners", "linux-1", "", NOW - 40, "UnclaimedBriefly"),
+    )
+
+
 def test_each_guard_that_is_reported_has_words_and_deleted_pods_come_last():
-    assert set(WHY_IT_WAITS) == {"", *REPORTED}
+    assert set(WHY_IT_WAITS) == {"", *REPORTED, *WAITS}
     deleted = [ReapedPod("u", "k8s", "runners", f"p-{at}", "r", False, NOW - at, "unclaimed for 90 s") for at in (9, 5)]
     found = leaked_pods([LeakingPod("runners", "q", "", NOW - 60, "Unnamed")], deleted)
     assert [(each.pod, each.state) for each in found] == [("q", "Unnamed"), ("p-5", "deleted"), ("p-9", "deleted")]

@@ -7,6 +7,8 @@ import pytest
 from ghapp.deaths.cause import Cause
 from ghapp.deaths.death import DeadJob, Death
 from ghapp.deaths.store import Deaths
+from ghapp.workflow_jobs.job import Job
+from ghapp.workflow_jobs.store import Demand
 from tests.web.conftest import INSTALLATION, NOW
 
 JOB = DeadJob(42, "acme/api", "build", "c0ffee", "failure", "https://github.com/acme/api/actions/runs/1/job/42")
@@ -67,6 +69,14 @@ async def test_a_death_expires_after_30_days(http, redis, times, age, status):
     await Deaths(redis, lambda: NOW).record(INSTALLATION, DEATH._replace(at=NOW))
     times[0] = NOW + age
     assert (await http.get("/v1/orgs/acme/deaths/c")).status_code == status
+
+
+async def test_a_job_whose_end_was_delivered_after_its_runners_has_its_conclusion(http, redis):
+    await Deaths(redis, lambda: NOW).record(INSTALLATION, DEATH._replace(job=DeadJob(70, "acme/api")))
+    assert (await http.get("/v1/orgs/acme/deaths/c")).json()["job"]["conclusion"] is None
+    over = Job(70, "over", (), "acme/api", NOW - 40, 1, "c", NOW - 30, conclusion="success", ended_at=NOW - 20)
+    await Demand(redis).record(INSTALLATION, [over])
+    assert (await http.get("/v1/orgs/acme/deaths/c")).json()["job"]["conclusion"] == "success"
 
 
 async def test_a_death_requires_a_token_of_its_org(http):

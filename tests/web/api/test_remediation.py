@@ -119,6 +119,7 @@ async def test_a_pause_that_is_running_is_extended_with_an_entry_of_its_own(admi
     assert await Fuses(redis).pauses(INSTALLATION) == {"*": replace(first, until=NOW + 14_400)}
     (entry,) = await AuditLog(redis).latest(INSTALLATION, 10)
     assert (entry.who, entry.action, entry.result) == (named(admin), "pause", "extended")
+    assert entry.until == NOW + 14_400, "the time line of an incident has the end of the pause"
 
 
 async def test_a_new_pause_needs_a_reason(admin, redis):

@@ -28,7 +28,6 @@ from ghapp.deaths.rerun import AUTO, WHY_NOT, Rerun, RerunNote, RerunRefusal, Re
 from ghapp.deaths.store import identity
 from ghapp.web.pages.views.deaths_chart import CHARTED, MOST_COUNTED
 from ghapp.web.pages.views.paging import PAGE_SIZE
-from ghapp.web.pages.views.wording import coded
 from tests.rules.builders import NOW
 
 DAY = 86_400.0
@@ -346,8 +345,3 @@ def test_a_visitor_without_the_button_is_referred_to_the_check_run():
 def test_every_refusal_has_a_text():
     assert WHY_NOT.keys() == set(RerunRefusal)
     assert {RerunRefusal(each) for each in FINAL} <= set(RerunRefusal)
-
-
-def test_text_between_backticks_is_code():
-    assert coded("`a` b `c") == (("a", True), (" b ", False), ("c", True))
-    assert coded("") == ()

@@ -342,6 +342,20 @@ ADMIN = Pause("lisa", "driver update", NOW - 500)
             ["pause", "resume"],
         ),
         (loss(), [PauseChange(NOW - 30, "mona", "pause", "gpu")], {}, {}, []),
+        (loss(), [PauseChange(NOW - 30, "mona", "pause", "gpu", until=NOW - 9)], {}, {}, []),
+        (loss(), [PauseChange(NOW - 30, "mona", "pause", "*", until=NOW)], {}, {}, ["pause", "resume"]),
+        (loss(), [PauseChange(NOW - 30, "mona", "pause", "*", until=NOW + 1)], {}, {}, ["pause"]),
+        (loss(), [PauseChange(NOW - 300, "mona", "pause", POOL, until=NOW - 50)], {}, {}, ["pause", "resume"]),
+        (loss(), [PauseChange(NOW - 300, "mona", "pause", POOL, until=NOW - 101)], {}, {}, []),
+        (
+            loss(),
+            [PauseChange(NOW - 300, "mona", "pause", "*"), PauseChange(NOW - 9, "mona", "resume", "*")],
+            {},
+            {},
+            ["pause", "resume"],
+        ),
+        (healed(), [PauseChange(NOW - 90, "mona", "pause", "*", until=NOW - 39)], {}, {}, ["pause"]),
+        (healed(), [PauseChange(NOW - 90, "mona", "pause", "*", until=NOW - 40)], {}, {}, ["pause", "resume"]),
         (loss(), [PauseChange(NOW - 101, "mona", "pause", "*")], {}, {}, []),
         (healed(), [PauseChange(NOW - 39, "mona", "pause", "*")], {}, {}, []),
         (loss(), [], {"*": ADMIN}, {}, ["pause"]),
@@ -375,6 +389,29 @@ def test_a_pause_is_shown_with_who_paused_what_and_why():
         "mona paused remediation of all pools: driver update; nothing is replaced",
         f"lisa resumed remediation of {POOL}",
     ]
+
+
+@pytest.mark.parametrize(
+    ("later", "ends"),
+    [
+        ([], [50]),
+        ([PauseChange(NOW - 60, "lisa", "pause", POOL, until=NOW - 20)], [20]),  # the end was put off
+        ([PauseChange(NOW - 60, "lisa", "pause", POOL)], []),  # until a person resumes
+        ([PauseChange(NOW - 60, "lisa", "resume", POOL)], []),
+        ([PauseChange(NOW - 60, "lisa", "resume", "*")], []),  # resumes the pools, too
+        ([PauseChange(NOW - 60, "lisa", "resume", "gpu")], [50]),
+        ([PauseChange(NOW - 50, "lisa", "resume", POOL)], [50]),  # it was over
+        ([PauseChange(NOW - 40, "lisa", "pause", POOL, "again", NOW - 10)], [50, 10]),
+        ([PauseChange(NOW + 5, "lisa", "resume", POOL)], [50]),
+    ],
+    ids=["alone", "put off", "without an end", "resumed", "all resumed", "another resumed", "late", "again", "future"],
+)
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_pause_that_ended_by_itself_ends_on_the_time_line_whatever_the_order_of_the_changes(later, ends, order):
+    changes = [PauseChange(NOW - 90, "mona", "pause", POOL, "why", NOW - 50), *later][::order]
+    found = interruptions_of(incident(loss()), changes, {}, Survey(), NOW)
+    text = f"The pause of remediation of {POOL} ended by itself"
+    assert [NOW - each.at for each in found if each.text == text] == ends
 
 
 def test_what_holds_up_the_pools_of_an_incident_is_shown_with_who_acts_next():

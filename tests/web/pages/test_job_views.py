@@ -210,6 +210,13 @@ def test_the_page_of_a_completed_job_shows_how_long_it_waited_and_ran():
     assert page.why is None
 
 
+def test_what_is_over_is_shown_to_the_second_and_what_goes_on_is_calm():
+    ended = over(4)
+    ended = ended._replace(queued_at=ended.ended_at - 11, started_at=ended.ended_at - 3)
+    assert (page_of(ended).waited, page_of(ended).ran) == ("8 s", "3 s")
+    assert page_of(job(1, queued_at=NOW - 8)).waited == "5 s"
+
+
 def test_the_page_has_the_jobs_story_with_the_runners_death():
     page = page_of(over(4, queued_at=NOW - 360, conclusion="failure"), JobOutcome(death(at=NOW - 20)))
     assert [(each.at and each.at.text, each.is_bad) for each in page.story] == [

@@ -44,6 +44,17 @@ async def with_job(redis, installation, repository):
     await Deaths(redis, lambda: NOW).record(installation, death)
 
 
+async def test_the_pages_of_a_clean_exit_have_its_jobs_conclusion_and_no_death(key_holder, redis, fleet):
+    clean = Death("a", "pod-a", "node-1", NOW - 5, 0, None, "Completed", Cause.CLEAN_EXIT, "Nothing.", runner_id=1)
+    await Deaths(redis, lambda: NOW).record(fleet["acme"], clean._replace(job=DeadJob(70, "acme/api")))
+    over = Job(70, "over", (), "acme/api", NOW - 40, 1, "a", NOW - 30, conclusion="success", ended_at=NOW - 4)
+    await Demand(redis).record(fleet["acme"], [over])
+    runner = await key_holder.get("/orgs/acme/runners/1")
+    assert "<h2>Its end</h2>" in runner.text
+    assert "&#34;conclusion&#34;: &#34;success&#34;" in runner.text
+    assert "(success)" in (await key_holder.get("/orgs/acme/deaths/a")).text
+
+
 @pytest.mark.parametrize("path", [*PAGES, "/orgs/acme/history"])
 async def test_every_page_is_complete_has_a_strict_policy_and_is_not_cached(key_holder, path):
     answer = await key_holder.get(path)
@@ -102,7 +113,7 @@ async def test_a_runners_page_shows_the_phantom_of_its_name_with_the_command(key
     assert "<h2>Phantom</h2>" not in (await key_holder.get("/orgs/acme/runners/3")).text
 
 
-WORST = "1 of 3 runners of linux-4vcpu is lost: nothing is replaced: remediation is in dry-run; 1 of 2 successors are online."
+WORST = "1 of 3 runners of linux-4vcpu is lost: nothing is replaced: remediation is in dry-run; 1 of 2 successors is online."
 
 
 @pytest.mark.parametrize("paused", [0, 2])
@@ -202,6 +213,7 @@ async def test_github_shows_the_budget_and_the_next_sweep(key_holder):
     )
     assert "An owner grants the App organization_self_hosted_runners" in text
     assert "Missing: organization_self_hosted_runners: write" in text
+    assert "/organizations/acme/settings/installations/" in text
     assert "of 2,500, 50 % of the limit" in text
 
 
@@ -209,7 +221,7 @@ async def test_github_shows_the_budget_and_the_next_sweep(key_holder):
     ("failure", "text"),
     [
         ("", "The App has all permissions that it needs."),
-        (Reason.PERMISSION_MISSING, "GitHub refuses a call for want of a permission, and has not yet reported which."),
+        (Reason.PERMISSION_MISSING, "GitHub refuses to list the runners"),
     ],
     ids=["sweeps work", "before GitHub reports which"],
 )
@@ -221,6 +233,7 @@ async def test_permissions_are_called_complete_only_while_github_refuses_none(ke
     page = (await key_holder.get("/orgs/acme/github")).text
     assert text in page
     assert ("The App has all permissions" in page) is (not failure)
+    assert ("/organizations/acme/settings/installations/" in page) is bool(failure)
 
 
 async def test_a_healed_runner_s_page_links_its_replacement_runner_alone(key_holder):

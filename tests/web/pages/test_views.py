@@ -12,6 +12,7 @@ from ghapp.installations.pacing import Allowance, BudgetLimits
 from ghapp.queue.jobs import Load
 from ghapp.remediation.fuse import Fuse, FuseReason, Position
 from ghapp.remediation.store import Pause
+from ghapp.report.check_run import time_of
 from ghapp.report.headline import Severity
 from ghapp.report.org_view import OrgView
 from ghapp.runners.evidence import Survey
@@ -345,6 +346,7 @@ def test_the_github_page_shows_the_remaining_budget_and_missing_permissions():
     assert (page.limit, page.used, page.usable, page.left, page.share) == (5000, 600, 2500, 1900, 50)
     assert (page.resets, page.held, page.next_at.text) == ("in 30 min", "", "in 30 s")
     assert (page.missing, page.login) == (("checks: write",), "acme-inc")
+    assert page.settings.endswith("/organizations/acme-inc/settings/installations/7")
     assert [(each.length, each.end.text) for each in page.blind] == [("1 h", "1 h ago")]
 
 
@@ -400,3 +402,10 @@ def test_an_entry_of_the_audit_log_has_its_author_action_and_origin():
 def test_the_addresses_in_the_audit_log_are_for_managers_alone():
     entry = AuditEntry(NOW - 60, "mona", "page", "pause", "*", "network", "paused", "192.0.2.7")
     assert [audit_lines([entry], NOW, has_addresses=has)[0].address for has in (True, False)] == ["192.0.2.7", ""]
+
+
+@pytest.mark.parametrize("until", [None, NOW + 600])
+def test_the_audit_log_shows_when_a_pause_ends_by_itself(until):
+    entry = AuditEntry(NOW - 60, "mona", "page", "pause", "*", "network", "paused", until=until)
+    (line,) = audit_lines([entry], NOW, has_addresses=True)
+    assert line.result == ("paused" if until is None else f"paused until {time_of(until)}")

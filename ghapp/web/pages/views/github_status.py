@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from ghapp.installations.installation import Installation
 from ghapp.installations.pacing import Allowance, BudgetLimits, left
+from ghapp.installations.scope import ScopeKind
 from ghapp.report.fleet import FleetView
 from ghapp.runners.next_attempt import blindness_of
 from ghapp.runners.verdict import Reason
@@ -32,6 +33,7 @@ class GitHubPageView(NamedTuple):
         blind_now: why GitHub cannot be read, as the overview has it; empty if it can be.
         held: how long GitHub asked to send no calls; empty if it did not.
         lacks_unknown: True if GitHub refuses calls for want of a permission that its list does not lack.
+        settings: where an owner accepts permissions; empty for an enterprise, whose token has them.
     """
 
     blind_now: tuple[OpenItem, ...]
@@ -54,6 +56,7 @@ class GitHubPageView(NamedTuple):
     share: int
     missing: tuple[str, ...]
     lacks_unknown: bool
+    settings: str
     suspended: bool
     login: str
     blind: tuple[BlindSpan, ...]
@@ -111,6 +114,7 @@ def github_page(
         share=round(100 * limits.share),
         missing=tuple(installation.missing()),
         lacks_unknown=Reason.PERMISSION_MISSING in (survey.failure, attempt.prevented_by),
+        settings="" if installation.kind is ScopeKind.ENTERPRISE else installation.settings_address(fleet.web_url),
         suspended=installation.suspended,
         login=installation.called,
         blind=tuple(spans),

@@ -137,7 +137,7 @@ def _item(headline: Headline, open_incidents: Mapping[str, str], now: float) -> 
         headline.severity,
         headline.sentence,
         moment(headline.since, now),
-        coded(f"{step}." if step else ""),
+        coded(f"{step}{':' if headline.command else '.'}" if step else ""),
         headline.command,
         headline.page,
         open_incidents.get(headline.pool or WHOLE_INSTALLATION, "") if has_incident else "",

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from ghapp.deliveries.store import DeadLetter
 from ghapp.queue.jobs import Load
+from ghapp.report.check_run import time_of
 from ghapp.store.audit import AuditEntry
 from ghapp.web.pages.views.wording import Moment, counted, moment
 
@@ -120,7 +121,7 @@ def audit_lines(entries: Sequence[AuditEntry], now: float, *, has_addresses: boo
             each.channel,
             f"{each.action} {each.subject}".strip(),
             each.why,
-            each.result,
+            each.result if each.until is None else f"{each.result} until {time_of(each.until)}",
             each.address if has_addresses else "",
         )
         for each in entries

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
 from ghapp.report.documents import timestamp
@@ -16,6 +17,11 @@ class Moment(NamedTuple):
 
     iso: str
     text: str
+
+    @property
+    def lasting(self) -> str:
+        """Since then: `for 2 min`."""
+        return f"for {self.text.removesuffix(' ago')}" if self.text.endswith(" ago") else self.text
 
 
 class TextPart(NamedTuple):
@@ -49,9 +55,16 @@ def web_address(text: str) -> str:
     return text if text.startswith(("https://", "http://")) else ""
 
 
+_CODE = re.compile(r"(?<![\w`])`(?=[^\s`])((?:(?!\s`).)+?)(?<=\S)`(?![\w`])", re.DOTALL)
+"""Code in a sentence, and the backticks around it."""
+
+
 def coded(text: str) -> tuple[TextPart, ...]:
-    """Returns a text in parts: those between backticks are code."""
-    parts = text.split("`")
+    """Returns a text in parts: those between backticks are code.
+
+    A backtick within a word is part of a name: of a pool, a runner, or what a person wrote.
+    """
+    parts = _CODE.split(text)
     return tuple(TextPart(part, is_code=place % 2 == 1) for place, part in enumerate(parts) if part)
 
 

@@ -1,0 +1,57 @@
+"""Which parts of a text pages show as code."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ghapp.untrusted_text import shell_command
+from ghapp.web.pages.views.wording import coded, moment
+from tests.web.conftest import NOW
+
+
+def code_in(text):
+    return [each.text for each in coded(text) if each.is_code]
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("", []),
+        ("start `ghapp worker`", ["ghapp worker"]),
+        ("`ghapp doctor` names it; see `a.toml`.", ["ghapp doctor", "a.toml"]),
+        ("it never started (`kubectl describe pod`), or `x`/`y`", ["kubectl describe pod", "x", "y"]),
+        ("see the controller of a`b", []),
+        ("see the controller of a`b, and that of c`d", []),
+        ("add a table for a`b: `ghapp init`", ["ghapp init"]),
+        ("add a table for `b: `ghapp init`", ["ghapp init"]),
+        ("add a table for b`: `ghapp init`", ["ghapp init"]),
+        ("`", []),
+        ("``", []),
+        ("a ` b ` c", []),
+        ("resume: `ghapp resume acme --pool 'a`b'`, then wait", ["ghapp resume acme --pool 'a`b'"]),
+        ("`two\nlines`", ["two\nlines"]),
+    ],
+)
+def test_code_is_between_backticks_that_are_not_within_a_word(text, code):
+    assert code_in(text) == code
+
+
+NAMES = st.from_regex(r"[a-z]([a-z`._-]{0,8}[a-z])?", fullmatch=True)
+
+
+@given(NAMES, NAMES)
+def test_a_backtick_in_a_name_changes_neither_the_name_nor_what_is_code(name, other):
+    command = shell_command("ghapp", "explain", other, "x")
+    text = f"{name} is lost: see {other}, then `{command}`, or add {name}"
+    assert code_in(text) == [command]
+    assert "".join(f"`{each.text}`" if each.is_code else each.text for each in coded(text)) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "lasting"),
+    [(0, "just now"), (130, "for 2 min"), (86_400 * 2, "for 2 d"), (-30, "in 30 s")],
+)
+def test_what_goes_on_lasts_since_then(seconds, lasting):
+    assert moment(NOW, NOW + seconds).lasting == lasting
