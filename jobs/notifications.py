@@ -32,7 +32,8 @@ from ghapp.notifier import Notifier
 from ghapp.remediation.fuse import WHOLE_INSTALLATION, Position
 from ghapp.remediation.status import is_loss_open
 from ghapp.report.fleet import by_pool
-from ghapp.report.headline import Headline, headlines
+from ghapp.report.headline import Headline
+from ghapp.report.headlines import headlines
 from ghapp.report.org_view import OrgView
 from ghapp.runners.evidence import Evidence
 from ghapp.runners.next_attempt import next_attempt

@@ -35,7 +35,8 @@ from ghapp.redis_errors import without_number
 from ghapp.remediation.store import WHOLE_ORG
 from ghapp.report.documents import timestamp
 from ghapp.report.fleet import FleetView, by_pool
-from ghapp.report.headline import Headline, headlines
+from ghapp.report.headline import Headline
+from ghapp.report.headlines import headlines
 from ghapp.runners.verdict import State
 from ghapp.settings import Settings
 from ghapp.store.connect import connect

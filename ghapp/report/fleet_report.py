@@ -9,7 +9,8 @@ from ghapp.pods.texts import cluster_text
 from ghapp.remediation.fuse import Position
 from ghapp.report.check_run import LONGEST, SWEEP, CheckRunAction, Conclusion, Report, digest_of, resume_of
 from ghapp.report.fleet import FleetView, PoolView, by_pool
-from ghapp.report.headline import Headline, HeadlineKind, Severity, headlines, title_of
+from ghapp.report.headline import Headline, HeadlineKind, Severity
+from ghapp.report.headlines import headlines, title_of
 from ghapp.report.markdown import code, prose
 from ghapp.runners.texts import as_of, healed_text, runners_text, summary_of
 from ghapp.untrusted_text import one_line

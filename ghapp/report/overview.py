@@ -14,7 +14,8 @@ from ghapp.pods.phantom_kinds import command_of, is_of_runner
 from ghapp.remediation.fuse import WHOLE_INSTALLATION, Position
 from ghapp.report.documents import Timestamp, pause_in_words, timestamp
 from ghapp.report.fleet import FleetView, by_pool
-from ghapp.report.headline import HeadlineKind, Severity, headlines
+from ghapp.report.headline import HeadlineKind, Severity
+from ghapp.report.headlines import headlines
 from ghapp.report.links import PageLinks
 from ghapp.report.org_view import OrgView
 from ghapp.runners.texts import fuse_history

@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 from ghapp.remediation.status import ReplacementStage, ReplacementStatus
 from ghapp.report.fleet import PoolView
-from ghapp.report.headline import blocker_text, counted
+from ghapp.report.headline import counted
+from ghapp.report.loss_headlines import blocker_text
 from ghapp.untrusted_text import one_line
 
 MOST_LISTED = 20

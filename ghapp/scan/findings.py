@@ -16,7 +16,8 @@ from ghapp.installations.pool_matching import GENERIC_LABELS, PoolMatcher
 from ghapp.installations.scope import Scope, ScopeKind
 from ghapp.pods.assigned_job import JobOfRun
 from ghapp.report.fleet import FleetView, PoolView, by_pool
-from ghapp.report.headline import Headline, HeadlineKind, Severity, are, counted, headlines
+from ghapp.report.headline import Headline, HeadlineKind, Severity, are, counted
+from ghapp.report.headlines import headlines
 from ghapp.report.org_view import OrgView
 from ghapp.runners.absence import GetResult
 from ghapp.runners.evidence import Evidence, Survey

@@ -38,7 +38,7 @@ from ghapp.remediation.fuse import Position
 from ghapp.remediation.store import Pause
 from ghapp.report.documents import timestamp
 from ghapp.report.fleet import by_pool
-from ghapp.report.headline import headlines
+from ghapp.report.headlines import headlines
 from ghapp.runners.evidence import Survey
 from ghapp.runners.store import Runners
 from ghapp.settings import Settings

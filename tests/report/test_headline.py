@@ -15,7 +15,8 @@ from ghapp.remediation.fuse import Fuse, FuseReason, Position
 from ghapp.report.check_run import time_of
 from ghapp.report.fleet import by_pool
 from ghapp.report.fleet_report import report_on
-from ghapp.report.headline import MOST_PER_KIND, HeadlineKind, Severity, headlines, title_of
+from ghapp.report.headline import HeadlineKind, Severity
+from ghapp.report.headlines import MOST_PER_KIND, headlines, title_of
 from ghapp.report.links import PageLinks
 from ghapp.runners.deletion_progress import Deletion
 from ghapp.runners.next_attempt import BLINDNESS, NEEDS_AN_OWNER, NOT_SCHEDULED, OVERDUE, NextAttempt

@@ -16,7 +16,8 @@ from ghapp.remediation.status import ReplacementStage
 from ghapp.report.documents import is_past
 from ghapp.report.fleet import by_pool
 from ghapp.report.fleet_report import report_on
-from ghapp.report.headline import HeadlineKind, Severity, headlines
+from ghapp.report.headline import HeadlineKind, Severity
+from ghapp.report.headlines import headlines
 from ghapp.runners.deletion_progress import Deletion
 from ghapp.runners.evidence import FailedCalls
 from ghapp.runners.pages import RunnerQuery, lines, runners_page

@@ -11,7 +11,8 @@ from urllib.parse import urlencode
 from ghapp.remediation.fuse import WHOLE_INSTALLATION, Position
 from ghapp.remediation.pause import PauseView
 from ghapp.report.fleet import FleetView, PoolView, by_pool
-from ghapp.report.headline import Headline, HeadlineKind, Severity, headlines, holding_up
+from ghapp.report.headline import Headline, HeadlineKind, Severity
+from ghapp.report.headlines import headlines, holding_up
 from ghapp.runners.texts import fuse_history
 from ghapp.runners.verdict import State
 from ghapp.web.pages.views.wording import Moment, TextPart, coded, moment

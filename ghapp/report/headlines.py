@@ -1,0 +1,439 @@
+"""What is wrong now in an organization, the worst first: the beginning of every surface. Pure.
+
+The page, `ghapp runners`, the terminal, the check run and the API begin with the first of these headlines, and list the
+others as what is open. Each says what is wrong, what it means, and what to do next: the sentences exist here alone.
+
+In this order: GitHub cannot be read; runners are lost; many are missing at once; a fuse is not closed; too old runners;
+jobs without a runner; a gate failed; phantoms; sources of the cluster that are not seen; a pause; offline runners; jobs
+that wait for a busy pool; versions that end soon. Within one kind, what waits for a person comes first. A suspect is no
+headline in its first minutes, for each ephemeral runner is one for seconds at the end of its job; as many at once as
+would trip a fuse are one from their first list on.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from urllib.parse import urlencode
+
+from ghapp.gate.gate_checks import commit_of
+from ghapp.gate.shard_status import shard_of
+from ghapp.installations.pool_matching import rule_named
+from ghapp.pods.phantom_kinds import Phantom, PhantomKind, command_of, key
+from ghapp.report.fleet import FleetView, PoolView, RunnerView
+from ghapp.report.headline import Headline, HeadlineKind, Severity, are, counted, first_since, runners_page
+from ghapp.report.loss_headlines import (
+    fuse_headlines,
+    lasting_suspect_headlines,
+    loss_headlines,
+    pause_headlines,
+    suspect_headlines,
+)
+from ghapp.runners.next_attempt import NEEDS_AN_OWNER, blindness_of
+from ghapp.runners.verdict import Reason, State
+from ghapp.untrusted_text import shell_command
+from ghapp.versions.advice import version_text
+from ghapp.versions.lifetime import Urgency, VersionState
+from ghapp.workflow_jobs.demand import UnservedJob
+from ghapp.workflow_jobs.reason import STUCK
+
+MOST_PER_KIND = 20
+"""Headlines of one kind: pools, gates and phantoms can be any number. Those beyond are counted by the last one."""
+
+GATE_SECONDS = 300.0
+"""New runners may take minutes to start; a gate that has not passed by then is worth a look."""
+
+
+_ORDER = tuple(HeadlineKind)
+
+
+def headlines(fleet: FleetView, pools: Sequence[PoolView], now: float) -> list[Headline]:
+    """Returns all that is wrong now, the worst first; one that all is well if nothing is. Never empty.
+
+    Args:
+        fleet: the organization's state.
+        pools: from `by_pool`, of this fleet at `now`.
+        now: epoch seconds.
+    """
+    found = [
+        *_limited(_blind(fleet, now)),
+        *_limited(loss_headlines(fleet, pools, now)),
+        *_limited(suspect_headlines(fleet, pools, now)),
+        *_limited(fuse_headlines(fleet, pools)),
+        *_limited(_versions(fleet, now)),
+        *_limited(_unserved(fleet, pools)),
+        *_limited(_gates(fleet, now)),
+        *_limited(_phantoms(fleet)),
+        *_limited(_unseen(fleet)),
+        *_limited(pause_headlines(fleet)),
+        *_limited(lasting_suspect_headlines(fleet, pools, now)),
+        *_limited(_in_state(fleet, pools, State.OFFLINE)),
+        *_limited(() if fleet.is_stale(now) else _in_state(fleet, pools, State.UNKNOWN)),
+        *_limited(_slow(fleet, pools)),
+    ]
+    found.sort(key=lambda each: (_ORDER.index(each.kind), each.severity is not Severity.CRITICAL))
+    return found or [_well(pools)]
+
+
+def holding_up(fleet: FleetView, pools: Sequence[PoolView], now: float) -> list[Headline]:
+    """Returns what happens next to the lost runners of these pools, and what holds them up; for their incident."""
+    names = {each.name for each in pools}
+    held = [*fuse_headlines(fleet, pools), *pause_headlines(fleet)]
+    found = [
+        *_blind(fleet, now),
+        *loss_headlines(fleet, pools, now),
+        *(each for each in held if not each.pool or each.pool in names),
+    ]
+    return sorted(found, key=lambda each: (_ORDER.index(each.kind), each.severity is not Severity.CRITICAL))
+
+
+def title_of(found: Sequence[Headline]) -> str:
+    """Returns a few words of each kind of headline, the worst first; they count all that is wrong of a kind."""
+    kinds: dict[HeadlineKind, list[Headline]] = {}
+    for each in found:
+        kinds.setdefault(each.kind, []).append(each)
+    return ", ".join(
+        several[0].short if len(several) == 1 else _TOGETHER[kind](sum(each.affected for each in several), several)
+        for kind, several in kinds.items()
+    )
+
+
+def _by_state(several: Sequence[Headline]) -> str:
+    """Returns how many runners are offline, and how many unknown."""
+    count = Counter[str]()
+    for each in several:
+        count[each.state] += each.affected
+    return ", ".join(f"{counted(number, 'runner')} {state}" for state, number in count.items())
+
+
+_TOGETHER: dict[HeadlineKind, Callable[[int, Sequence[Headline]], str]] = {
+    HeadlineKind.LOST: lambda count, _: f"{counted(count, 'runner')} lost",
+    HeadlineKind.MASS_SUSPECT: lambda count, _: f"{counted(count, 'runner')} missing at once",
+    HeadlineKind.FUSE: lambda count, several: f"{count:,} fuses not closed, {several[0].short}",
+    HeadlineKind.TOO_OLD: lambda count, _: f"{counted(count, 'runner')} too old",
+    HeadlineKind.UNSERVED: lambda count, _: f"{counted(count, 'job')} without a runner",
+    HeadlineKind.GATE: lambda count, _: f"{count:,} gates failed",
+    HeadlineKind.PHANTOM: lambda count, _: counted(count, "phantom"),
+    HeadlineKind.UNSEEN: lambda count, _: f"{count:,} sources not seen",
+    HeadlineKind.PAUSED: lambda _, several: several[0].short,
+    HeadlineKind.SUSPECT: lambda count, _: f"{counted(count, 'runner')} suspect",
+    HeadlineKind.OFFLINE: lambda _, several: _by_state(several),
+    HeadlineKind.SLOW: lambda count, _: f"{counted(count, 'job')} waiting long",
+    HeadlineKind.VERSION: lambda count, _: f"versions of {counted(count, 'runner')} end soon",
+}
+"""The title of several headlines of a kind, from what they count together and the worst of them."""
+
+
+def _limited(found: Iterable[Headline]) -> Iterator[Headline]:
+    """Returns the first headlines of one kind; the last one of them counts the others."""
+    known = sorted(found, key=lambda each: (each.severity is not Severity.CRITICAL, each.since or 0.0))
+    yield from known[: MOST_PER_KIND - 1]
+    rest = known[MOST_PER_KIND - 1 :]
+    if len(rest) == 1:
+        yield rest[0]
+    elif rest:
+        more = f"{rest[0].sentence.removesuffix('.')}; and {len(rest) - 1:,} more like it."
+        yield rest[0]._replace(sentence=more, affected=sum(each.affected for each in rest))
+
+
+# ---- GitHub cannot be read
+
+
+def _blind(fleet: FleetView, now: float) -> Iterator[Headline]:
+    survey, attempt = fleet.view.survey, fleet.attempt
+    is_failing = survey.failing_since is not None
+    if survey.swept_at is None and not is_failing and not attempt.prevented_by:
+        yield Headline(
+            HeadlineKind.BLIND,
+            Severity.ATTENTION,
+            "The first list of runners has not been read yet.",
+            "wait; the first sweep follows within a minute",
+            page="github",
+            short="no list yet",
+        )
+        return
+    if not is_failing and not fleet.is_stale(now):
+        return
+    reason = survey.failure or attempt.prevented_by
+    known = blindness_of(reason, fleet.org)
+    code = f" ({reason})" if reason else ""
+    is_critical = (fleet.is_stale(now) and reason != Reason.PERSONAL_ACCOUNT) or reason in NEEDS_AN_OWNER
+    keeps = "runners are known as of the last complete list, and none is taken for lost meanwhile"
+    if fleet.is_stale(now):
+        keeps = "the state of the runners is unknown, and none is removed or replaced"
+    yield Headline(
+        HeadlineKind.BLIND,
+        Severity.CRITICAL if is_critical else Severity.ATTENTION,
+        f"Runners cannot be read: {known.meaning}{code}; {keeps}.",
+        known.fix.format(org=shell_command(fleet.org)),
+        "ghapp doctor",
+        survey.failing_since or attempt.since or survey.swept_at,
+        "github",
+        short=f"runners cannot be read{code}",
+    )
+
+
+# ---- versions of the runner
+
+
+_URGENCIES = {
+    Urgency.NOTICE: Severity.BUSY,
+    Urgency.WARNING: Severity.ATTENTION,
+    Urgency.ACTION: Severity.CRITICAL,
+}
+
+
+def _versions(fleet: FleetView, now: float) -> Iterator[Headline]:
+    """Versions that get no jobs any more, and those that end soon; without numbers that come and go with the fleet."""
+    every = fleet.view.versions(fleet.runners, now) if fleet.view.may_versions_end(now) else []
+    for status in every:
+        if not status.is_news:
+            continue
+        has_ended = status.state is VersionState.ENDED
+        steps = fleet.view.steps_for(status, every)
+        pools = [each.pool for each in status.pools]
+        text = version_text(status)
+        yield Headline(
+            HeadlineKind.TOO_OLD if has_ended else HeadlineKind.VERSION,
+            _URGENCIES[status.urgency],
+            f"{text[:1].upper()}{text[1:]}.",
+            steps[0].step if steps else "",
+            shell_command("ghapp", "versions", "--org", fleet.org),
+            status.jobs_end_at if has_ended else None,
+            "versions",
+            pools[0] if len(pools) == 1 else "",
+            f"version {status.version} {'gets no jobs' if has_ended else 'ends soon'}",
+            max(status.online, 1),
+            f"version {status.version} {status.state} {status.urgency}",
+        )
+
+
+# ---- jobs
+
+
+def _unserved(fleet: FleetView, pools: Sequence[PoolView]) -> Iterator[Headline]:
+    """Jobs that no online runner can take, by pool; those of lost runners belong to the loss.
+
+    Labels that no pool has are not named: they may be of a repository that not every reader may see.
+    """
+    for pool, jobs in _by_pool((each for each in fleet.unserved if each.reason in STUCK), pools).items():
+        reasons = ", ".join(sorted({each.reason.value for each in jobs}))
+        is_one = len(jobs) == 1
+        where = f" for {pool}" if pool else f", no pool has {'its' if is_one else 'their'} labels"
+        yield Headline(
+            HeadlineKind.UNSERVED,
+            Severity.ATTENTION,
+            f"{counted(len(jobs), 'job')} {'waits' if is_one else 'wait'}{where}, and no online runner can take "
+            f"{'it' if is_one else 'them'} ({reasons}).",
+            "see why each job waits, and what would let it start",
+            shell_command("ghapp", "jobs", "--unserved", "--org", fleet.org),
+            min(each.job.queued_at for each in jobs),
+            f"jobs?{urlencode({'pool': pool})}" if pool else "jobs",
+            pool,
+            f"{counted(len(jobs), 'job')} without a runner",
+            len(jobs),
+            f"without a runner: {reasons}",
+        )
+
+
+def _slow(fleet: FleetView, pools: Sequence[PoolView]) -> Iterator[Headline]:
+    for pool, jobs in _by_pool(fleet.slow, pools).items():
+        if not pool:  # its last runner left a moment ago, and the pool is not configured
+            continue
+        yield Headline(
+            HeadlineKind.SLOW,
+            Severity.ATTENTION,
+            f"{counted(len(jobs), 'job')} {'waits' if len(jobs) == 1 else 'wait'} long for {pool}, whose runners are "
+            "busy.",
+            f"add runners to {pool}, or wait",
+            shell_command("ghapp", "jobs", "--queued", "--org", fleet.org, "--pool", pool),
+            min(each.job.queued_at for each in jobs),
+            f"jobs?{urlencode({'pool': pool})}",
+            pool,
+            f"{counted(len(jobs), 'job')} waiting long",
+            len(jobs),
+            "waiting long",
+        )
+
+
+def _by_pool(jobs: Iterable[UnservedJob], pools: Sequence[PoolView]) -> dict[str, list[UnservedJob]]:
+    """Returns jobs by pool; those for labels that no known pool has together, under an empty name."""
+    known = {each.name for each in pools}
+    found: dict[str, list[UnservedJob]] = {}
+    for each in jobs:
+        found.setdefault(each.pool if each.pool in known else "", []).append(each)
+    return found
+
+
+# ---- the gate, phantoms, and what is not seen
+
+
+def _gates(fleet: FleetView, now: float) -> Iterator[Headline]:
+    for place, gate in sorted(fleet.gates.items()):
+        waits = gate.waits and now - gate.began_at > GATE_SECONDS
+        if gate.failed_at is None and not waits:
+            continue
+        pool, _, shard = place.partition("/")
+        done = "has not passed since" if gate.failed_at is None else "failed after"
+        deploy = (
+            f"the deploy of {commit[:7] if (commit := commit_of(gate.ref)) else gate.ref}" if gate.ref else "its deploy"
+        )
+        yield Headline(
+            HeadlineKind.GATE,
+            Severity.ATTENTION,
+            f"The gate of shard {shard} of {pool} {done} {deploy}: the shard does not take jobs as it should.",
+            "see the failed checks and the next steps; the gate has not failed once it passes",
+            shell_command("ghapp", "gate", fleet.org, pool, shard),
+            gate.failed_at or gate.began_at,
+            "gate",
+            pool,
+            f"gate of {shard} {'waits' if gate.failed_at is None else 'failed'}",
+            shard=shard,
+        )
+
+
+def _phantoms(fleet: FleetView) -> Iterator[Headline]:
+    by_reason: dict[str, list[Phantom]] = {}
+    for each in fleet.phantoms:
+        by_reason.setdefault(each.reason.value, []).append(each)
+    for reason, alike in sorted(by_reason.items()):
+        more = f" and {len(alike) - 1:,} more" if len(alike) > 1 else ""
+        counts = "counts as a runner" if len(alike) == 1 else "count as runners"
+        what = f"{counts}, and cannot run a job"
+        if alike[0].kind is PhantomKind.DEMAND_INFLATED:  # its subject is a scale set
+            what = f"{'has' if len(alike) == 1 else 'have'} more runners created than jobs need"
+        advice = alike[-1].advice
+        yield Headline(
+            HeadlineKind.PHANTOM,
+            Severity.ATTENTION,
+            f"{alike[0].subject}{more} {what} ({reason}).",
+            advice[:1].lower() + advice[1:].removesuffix("."),
+            command_of(alike[0]),
+            min((at for each in alike if (at := fleet.found_since.get(key(each))) is not None), default=None),
+            "#cluster",
+            short=counted(len(alike), "phantom"),
+            affected=len(alike),
+            meaning=f"phantoms: {reason}",
+        )
+
+
+def _unseen(fleet: FleetView) -> Iterator[Headline]:
+    for namespace in fleet.unseen:
+        yield Headline(
+            HeadlineKind.UNSEEN,
+            Severity.ATTENTION,
+            f"Namespace {namespace.namespace} is not seen: deaths, leaks and phantoms there go unnoticed.",
+            "check that `ghapp watch` runs and reaches the API server",
+            "ghapp doctor",
+            namespace.seen_at,
+            short=f"namespace {namespace.namespace} not seen",
+        )
+    for source in fleet.degraded_sources:
+        yield Headline(
+            HeadlineKind.UNSEEN,
+            Severity.ATTENTION,
+            f"Not seen: {source.place}: {source.why}.",
+            "grant what is missing, or restore the source",
+            "ghapp doctor",
+            short=f"{source.place} not seen",
+        )
+
+
+# ---- offline runners
+
+
+_LISTED_AS = {
+    State.OFFLINE: ("registered, and GitHub lists {them} as offline", "start what is offline, or check its network"),
+    State.UNKNOWN: ("no recent observation is reliable", "nothing to do if it does not stay so; sweeps go on"),
+}
+"""What a state means, and what to do."""
+
+
+_ASK_THE_GATE = "see what the gate says before starting one by hand, as it would take users' jobs on an inactive shard"
+
+
+def _in_state(fleet: FleetView, pools: Sequence[PoolView], state: State) -> Iterator[Headline]:
+    """The runners that `PoolView.count` counts. Phantoms among them have their own headline and step, too.
+
+    What is no runner cannot be started; in its first two minutes it is not known yet whether it is one. A runner of an
+    inactive shard is not to be started by hand either: it would take users' jobs beside the active shard.
+    """
+    for pool in pools:
+        subjects = {each.subject for each in fleet.phantoms if each.pool in ("", pool.name)}
+        found = [each for each in pool.members if each.state is state]
+        if found:
+            meaning, step = _LISTED_AS[state]
+            meaning = meaning.format(them="it" if len(found) == 1 else "them")
+            command = shell_command("ghapp", "runners", "--org", fleet.org, "--pool", pool.name, "--state", state.value)
+            phantoms = [each.evidence.name for each in found if each.evidence.name in subjects]
+            possible = sum(each.evidence.name in fleet.possible_phantoms - subjects for each in found)
+            shards = _shards_of(fleet, pool, found) if state is State.OFFLINE else Counter[str]()
+            if shards:
+                ((most, _),) = shards.most_common(1)
+                meaning += f", of {'shard ' + most if len(shards) == 1 else counted(len(shards), 'shard')}"
+                step, command = _ASK_THE_GATE, shell_command("ghapp", "gate", fleet.org, pool.name, most)
+            if phantoms:
+                meaning += f"; {_of_them_phantoms(len(phantoms), len(found))}"
+            if possible:
+                meaning += f"; {_of_them_without_a_pod(possible, len(found))}"
+            if len(phantoms) == len(found):
+                step = f"see what to do about the phantom{'' if len(found) == 1 else 's'}, which cannot be started"
+                command = shell_command("ghapp", "explain", fleet.org, phantoms[0])
+            elif len(phantoms) + possible == len(found):
+                step = "wait: within two minutes it is known whether this is a phantom, which cannot be started"
+                command = ""
+            elif phantoms or possible:
+                step = f"{step}; phantoms apart"
+            if granted := sum(each.evidence.granted_at is not None for each in found):
+                meaning += f"; the replacement of {granted:,} is granted"
+            yield Headline(
+                HeadlineKind.OFFLINE,
+                Severity.ATTENTION,
+                f"{len(found):,} of {counted(len(pool.members), 'runner')} of {pool.name} {are(len(found))} {state}: "
+                f"{meaning}.",
+                step if granted < len(found) else "nothing to do: replacement goes on by itself",
+                command,
+                since=first_since(found),
+                page=runners_page(pool.name, state),
+                pool=pool.name,
+                short=f"{counted(len(found), 'runner')} {state}",
+                affected=len(found),
+                meaning=f"{'all' if len(found) == len(pool.members) else 'some'} {state}",
+                state=state.value,
+            )
+
+
+def _shards_of(fleet: FleetView, pool: PoolView, runners: Iterable[RunnerView]) -> Counter[str]:
+    """Returns how many of these runners of a pool each of its shards has."""
+    rule = rule_named(pool.name, fleet.view.rules)
+    shards = (shard_of(each.evidence, rule) for each in runners)
+    return Counter(shard for shard in shards if shard is not None)
+
+
+def _of_them_phantoms(phantoms: int, runners: int) -> str:
+    if phantoms == runners:
+        return "it is a phantom" if runners == 1 else "all of them are phantoms"
+    return f"{phantoms:,} of them {are(phantoms)} {'a phantom' if phantoms == 1 else 'phantoms'}"
+
+
+def _of_them_without_a_pod(possible: int, runners: int) -> str:
+    which = "it" if runners == 1 else f"{possible:,} of them" if possible < runners else "all of them"
+    verb = "has" if possible == 1 else "have"
+    return f"{which} {verb} no working pod in the cluster, and may be {'a phantom' if possible == 1 else 'phantoms'}"
+
+
+def _well(pools: Sequence[PoolView]) -> Headline:
+    count = sum((pool.count for pool in pools), Counter[State]())
+    total, starting, suspect = count.total(), count[State.STARTING], count[State.SUSPECT]
+    if not total:
+        sentence = "No runner is registered."
+    elif suspect:
+        well = f"{total - suspect:,} of {counted(total, 'runner')}"
+        verb = "is" if total == 1 else are(total - suspect)
+        sentence = f"{well} {verb} healthy; {suspect:,} {are(suspect)} being checked."
+    else:
+        are_well = "The only runner is healthy" if total == 1 else f"All {total:,} runners are healthy"
+        sentence = f"{are_well}{f', {starting:,} of them starting' if starting else ''}."
+    healthy = f"{total - suspect:,} of {counted(total, 'runner')}" if suspect else counted(total, "runner")
+    short = f"{healthy} healthy" if total else "no runner is registered"
+    return Headline(HeadlineKind.WELL, Severity.GOOD, sentence, page="runners", short=short, meaning="well")

@@ -1,0 +1,284 @@
+"""Headlines of lost and missing runners, and of what holds up their replacement: fuses and pauses. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+
+from ghapp.remediation.fuse import (
+    FUSE_REASONS,
+    WHOLE_INSTALLATION,
+    Fuse,
+    FuseReason,
+    Position,
+    resume_command,
+    threshold,
+)
+from ghapp.remediation.pause import PauseView
+from ghapp.remediation.status import (
+    ReplacementBlocker,
+    ReplacementStage,
+    ReplacementStatus,
+    is_unanswered,
+)
+from ghapp.report.check_run import time_of
+from ghapp.report.fleet import FleetView, PoolView
+from ghapp.report.headline import Headline, HeadlineKind, Severity, are, counted, first_since, runners_page
+from ghapp.runners.verdict import State
+from ghapp.untrusted_text import shell_command
+
+MOST_BLOCKERS = 3
+"""What lost runners of one pool wait for, in one sentence."""
+
+
+# ---- runners are lost
+
+
+def loss_headlines(fleet: FleetView, pools: Sequence[PoolView], now: float) -> Iterator[Headline]:
+    """Yields one for each pool with lost runners: what happens next to them."""
+    for pool in pools:
+        if not (lost := pool.lost):
+            continue
+        statuses = [each.replacement for each in lost]
+        since = first_since(lost)
+        worst = _worst(statuses)
+        total = len(pool.members)
+        healed = [each for each in pool.healed if since is not None and (each.evidence.healed_at or 0.0) >= since]
+        unanswered = sum(is_unanswered(each, now, fleet.fuse_limits.prove_seconds) for each in statuses)
+        step, command = _step(fleet, pool, worst, unanswered)
+        progress = _progress(statuses, len(healed), worst)
+        if pool.fuse.position is Position.STOPPED and not worst.is_stopped:
+            progress += f"; the fuse is stopped: {FUSE_REASONS[pool.fuse.reason]}"
+        yield Headline(
+            HeadlineKind.LOST,
+            Severity.CRITICAL if pool.waits_for_a_person else Severity.ATTENTION,
+            f"{len(lost):,} of {counted(total, 'runner')} of {pool.name} {are(len(lost))} lost: {progress}.",
+            step,
+            command,
+            since,
+            runners_page(pool.name, State.INVALIDATED),
+            pool.name,
+            f"{len(lost):,} of {counted(total, 'runner')} lost"
+            f"{'' if pool.fuse.position is Position.CLOSED else f', fuse {pool.fuse.position}'}",
+            len(lost),
+            f"{len(lost)} lost: {progress}",
+        )
+
+
+def _worst(statuses: Sequence[ReplacementStatus]) -> ReplacementStatus:
+    """Returns the status that says most about what holds up a pool: what waits for a person, then what most share."""
+    waiting = [each for each in statuses if each.stage is ReplacementStage.WAITING]
+    common = Counter(each.blocked_by for each in waiting)
+    return max(waiting or statuses, key=lambda each: (each.is_stopped, common[each.blocked_by]))
+
+
+def _progress(statuses: Sequence[ReplacementStatus], healed: int, worst: ReplacementStatus) -> str:
+    """Returns how far the replacements are: `replacement requested for 9; 3 wait, …; 2 of 14 successors are online`."""
+    stages, lost, parts = Counter(each.stage for each in statuses), len(statuses), []
+    requested, waiting = stages[ReplacementStage.REQUESTED], stages[ReplacementStage.WAITING]
+    under_way = stages[ReplacementStage.GRANTED] + stages[ReplacementStage.REMOVED]
+    if requested:
+        parts.append(f"replacement requested{'' if requested == lost else f' for {requested:,}'}")
+    if under_way:
+        parts.append("replacement is under way" if under_way == lost else f"{under_way:,} being replaced")
+    if waiting:
+        parts += _waits(statuses, worst, lost)
+    if requested or healed:
+        verb = "is" if 1 in (healed, lost + healed) else "are"
+        parts.append(f"{healed:,} of {counted(lost + healed, 'successor')} {verb} online")
+    return "; ".join(parts)
+
+
+def _waits(statuses: Sequence[ReplacementStatus], worst: ReplacementStatus, lost: int) -> Iterator[str]:
+    """Returns how many wait for what: first for what the worst one waits for, then for what most of the others do."""
+    groups: dict[ReplacementBlocker | None, list[ReplacementStatus]] = {worst.blocked_by: []}
+    for each in statuses:
+        if each.stage is ReplacementStage.WAITING:
+            groups.setdefault(each.blocked_by, []).append(each)
+    first, *others = groups.values()
+    others.sort(key=len, reverse=True)
+    for alike in (first, *others[: MOST_BLOCKERS - 1]):
+        which = "" if len(alike) == lost else f"{len(alike):,} {'waits' if len(alike) == 1 else 'wait'}, "
+        yield f"{which}{blocker_text(alike)}"
+    if rest := sum(map(len, others[MOST_BLOCKERS - 1 :])):
+        yield f"{rest:,} {'waits' if rest == 1 else 'wait'} for something else"
+
+
+_OF_ONE_RUNNER: Mapping[ReplacementBlocker | None, tuple[str, str]] = {
+    None: ("its replacement is the next one", "their replacements are the next ones"),
+    ReplacementBlocker.JOB: ("a job runs on it by the last report", "jobs run on them by the last reports"),
+    ReplacementBlocker.CLAIM: (
+        "its controller claims that its pod is busy",
+        "their controller claims that their pods are busy",
+    ),
+    ReplacementBlocker.LIMIT: (
+        "it waits for its turn: the replacements of one sweep are limited",
+        "the replacements of one sweep are limited",
+    ),
+    ReplacementBlocker.DELIVERIES_MISSING: (
+        "deliveries are missing or late, and its job may have ended unseen; it is confirmed within an hour",
+        "deliveries are missing or late, and their jobs may have ended unseen; they are confirmed within an hour",
+    ),
+}
+"""What one runner waits for, and several, where the status of a runner says what is true of it alone."""
+
+
+def blocker_text(alike: Sequence[ReplacementStatus]) -> str:
+    """Returns what runners that wait for the same wait for, without what is true of one of them alone.
+
+    Not every reader may see the number of a job, or the name of a pod.
+    """
+    words = _OF_ONE_RUNNER.get(alike[0].blocked_by)
+    if words is not None and alike[0].stage is ReplacementStage.WAITING:
+        return words[len(alike) > 1]
+    return Counter(each.text for each in alike).most_common(1)[0][0]
+
+
+def _step(fleet: FleetView, pool: PoolView, worst: ReplacementStatus, unanswered: int) -> tuple[str, str]:
+    """Returns what to do next about lost runners of a pool, and the command for it."""
+    org = fleet.org
+    if unanswered and not worst.is_stopped:
+        since = "accepted the requests, and no runner came online"
+        return f"find out why the controller of {pool.name} {since}; see its log and its machines", ""
+    if pool.fuse.position is Position.STOPPED and not worst.is_stopped:
+        return _after_stop(pool.fuse), _resume_stopped(fleet, pool)
+    match worst.blocked_by:
+        case ReplacementBlocker.OFF | ReplacementBlocker.DRY_RUN:
+            return 'set [remediation] mode = "act" to have lost runners replaced, or replace them by hand', ""
+        case ReplacementBlocker.PAUSE:
+            is_own = pool.name in fleet.view.pauses and fleet.org_pause is None
+            return _after_pause(pool.pause), resume_command(org, pool.name if is_own else None)
+        case ReplacementBlocker.FUSE if worst.is_stopped:
+            return _after_stop(pool.fuse), _resume_stopped(fleet, pool)
+        case ReplacementBlocker.FUSE:
+            return "wait: the next batch follows when the successors of this one are online", ""
+        case ReplacementBlocker.NO_POOL:
+            return f"add a [[pools]] table for {pool.name}", shell_command("ghapp", "init", "--org", org)
+        case ReplacementBlocker.PERMISSION | ReplacementBlocker.CLUSTER:
+            return "see what is forbidden or missing, and grant it", "ghapp doctor"
+        case _:
+            return "nothing to do: replacement goes on by itself", ""
+
+
+def _resume_stopped(fleet: FleetView, pool: PoolView) -> str:
+    return resume_command(fleet.org, WHOLE_INSTALLATION if pool.fuse is fleet.whole_fuse else pool.name)
+
+
+def _after_pause(pause: PauseView | None) -> str:
+    if pause is None or pause.until is None:
+        return "resume when the reason is over"
+    return f"nothing to do: the pause ends at {time_of(pause.until)}; to end it now"
+
+
+def _after_stop(fuse: Fuse) -> str:
+    if fuse.reason is FuseReason.REQUEST_NOT_ACCEPTED:
+        return "make the pool's url accept requests; they are repeated, and the fuse goes on by itself"
+    if fuse.reason is FuseReason.UNREADABLE:
+        return "resume: its record in Redis cannot be read"
+    if fuse.reason is FuseReason.POOLS_STOPPED:
+        return "see why each pool is stopped, paused or not configured, then resume"
+    return "find out why no successor came online, then resume; it goes on by itself when one comes"
+
+
+# ---- many runners that are missing at once
+
+
+def suspect_headlines(fleet: FleetView, pools: Sequence[PoolView], now: float) -> Iterator[Headline]:
+    """Suspects of one pool that would trip its fuse if they are confirmed. One whose job explains it does not count."""
+    for pool in pools:
+        missing = [
+            each
+            for each in pool.members
+            if each.state is State.SUSPECT
+            and each.replacement.stage is ReplacementStage.SUSPECT
+            and not each.is_lasting_suspect(now, fleet.view.limits)
+        ]
+        if len(missing) < threshold(len(pool.members), fleet.fuse_limits):
+            continue
+        of_them = f"{len(missing):,} of {counted(len(pool.members), 'runner')} of {pool.name}"
+        yield Headline(
+            HeadlineKind.MASS_SUSPECT,
+            Severity.ATTENTION,
+            f"{of_them} {are(len(missing))} missing from GitHub's list at once: GitHub is asked for each, and none "
+            f"counts as lost before a second 404, {fleet.view.limits.confirm_seconds:g} s after the first.",
+            "wait: it is confirmed, or they are back, with the next sweeps",
+            since=first_since(missing),
+            page=runners_page(pool.name, State.SUSPECT),
+            pool=pool.name,
+            short=f"{counted(len(missing), 'runner')} missing at once",
+            affected=len(missing),
+            meaning="many suspect",
+        )
+
+
+# ---- fuses of pools without a loss that waits
+
+
+def fuse_headlines(fleet: FleetView, pools: Sequence[PoolView]) -> Iterator[Headline]:
+    """Yields one for each fuse that is not closed, and whose pool has no headline for its losses."""
+    losing = {pool.name for pool in pools if pool.lost}
+    for pool, fuse in sorted(fleet.view.fuses.items()):
+        is_whole = pool == WHOLE_INSTALLATION
+        if fuse.position is Position.CLOSED or (bool(losing) if is_whole else pool in losing):
+            continue
+        name = "The fuse of all pools" if is_whole else f"The fuse of {pool}"
+        is_stopped = fuse.position is Position.STOPPED
+        effect = "nothing more is replaced there" if is_stopped else "lost runners are replaced in batches"
+        why = FUSE_REASONS[fuse.reason]
+        yield Headline(
+            HeadlineKind.FUSE,
+            Severity.CRITICAL if is_stopped else Severity.ATTENTION,
+            f"{name} is {fuse.position}{f' ({why})' if why else ''}: {effect}.",
+            _after_stop(fuse) if is_stopped else "nothing to do: it closes by itself",
+            resume_command(fleet.org, pool) if is_stopped else "",
+            fuse.stopped_at if is_stopped else fuse.since,
+            "incidents",
+            "" if is_whole else pool,
+            f"fuse {fuse.position}",
+        )
+
+
+def lasting_suspect_headlines(fleet: FleetView, pools: Sequence[PoolView], now: float) -> Iterator[Headline]:
+    """Suspects whose confirmation something holds up; others are confirmed or return within a sweep."""
+    for pool in pools:
+        if held := [each for each in pool.members if each.is_lasting_suspect(now, fleet.view.limits)]:
+            why = _why_held([each.replacement for each in held])
+            yield Headline(
+                HeadlineKind.SUSPECT,
+                Severity.ATTENTION,
+                f"{counted(len(held), 'runner')} of {pool.name} {are(len(held))} missing from GitHub's list, and not "
+                f"confirmed as lost: {why}.",
+                "see what GitHub or its deliveries lack",
+                "ghapp doctor",
+                first_since(held),
+                runners_page(pool.name, State.SUSPECT),
+                pool.name,
+                f"{counted(len(held), 'runner')} suspect",
+                len(held),
+                f"suspect: {why}",
+            )
+
+
+def _why_held(statuses: Sequence[ReplacementStatus]) -> str:
+    """Returns what holds up the confirmation of most of the suspects."""
+    (most, _), *_ = Counter(each.blocked_by for each in statuses).most_common(1)
+    return blocker_text([each for each in statuses if each.blocked_by == most])
+
+
+def pause_headlines(fleet: FleetView) -> Iterator[Headline]:
+    """Yields one for each pause: who made it, why, and when it ends."""
+    pauses: list[tuple[str, PauseView]] = [] if fleet.org_pause is None else [("", fleet.org_pause)]
+    pauses += sorted(fleet.pool_pauses.items(), key=lambda each: each[0])
+    for pool, pause in pauses:
+        where = f" in {pool}" if pool else ""
+        why = f": {pause.why}" if pause.why else ""
+        yield Headline(
+            HeadlineKind.PAUSED,
+            Severity.ATTENTION,
+            f"Remediation is paused{where} by {pause.who}{why}; nothing is replaced there meanwhile.",
+            _after_pause(pause),
+            resume_command(fleet.org, pool or None),
+            pause.at,
+            pool=pool,
+            short="paused",
+        )
