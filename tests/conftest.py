@@ -21,8 +21,8 @@ from tests.support.isolation import isolate
 from tests.support.local_redis import embedded_redis
 
 END = "-----END CERTIFICATE-----\n"
-BLOCKED_LOOKS = 100
-"""How often a second Redis looks whose wait is over: at its own ten, a drain's millisecond lasts a hundred."""
+BLOCKED_LOOKS = 25
+"""How often a second Redis looks whose wait is over: at its own ten, a drain's millisecond lasts a hundred; at a hundred, idling takes a 200th of a core."""
 
 WAITING = (
     "tests/chaos/",
