@@ -22,13 +22,12 @@ from tests.support.local_redis import embedded_redis
 
 END = "-----END CERTIFICATE-----\n"
 BLOCKED_LOOKS = 25
-"""How often a second Redis looks whose wait is over: at its own ten, a drain's millisecond lasts a hundred; at a hundred, idling takes a 200th of a core."""
+"""How often a second Redis looks whose wait is over: at its own ten, a drain's millisecond lasts a hundred."""
 
 WAITING = (
     "tests/chaos/",
     "tests/stories/",
     "tests/browser/",
-    "tests/cli/test_tour.py",
     "tests/packaging/",
     "tests/suite/",
 )

@@ -19,8 +19,8 @@ from ghapp.web.pages.views.charts import MOST_ROWS
 from tests.browser.axe import violations
 from tests.browser.site import site
 from tests.browser.test_pages import open_page  # noqa: F401 - a fixture
-from tests.stories.test_up import wait_for
 from tests.support.local_redis import embedded_redis
+from tests.support.waiting import wait_for
 
 POOL = "linux-4vcpu"
 DAY = 86_400

@@ -12,7 +12,7 @@ from ghapp.sandbox.config import OrgConfig, PoolConfig
 from tests.browser.axe import violations
 from tests.browser.site import POOL, Site, site
 from tests.browser.test_pages import open_page  # noqa: F401 - a fixture
-from tests.stories.test_up import wait_for
+from tests.support.waiting import wait_for
 
 POLICY = """
 [remediation]

@@ -11,7 +11,7 @@ from tests.browser.axe import violations
 from tests.browser.jobs_site import jobs_site
 from tests.browser.site import POOL
 from tests.browser.test_pages import open_page, sign_in  # noqa: F401 - a fixture
-from tests.stories.test_up import wait_for
+from tests.support.waiting import wait_for
 
 PAGES = [
     "jobs",
