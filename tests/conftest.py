@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import os
 import ssl
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import certifi
 import jwt.algorithms
 import pytest
 import structlog
+import uvloop
 from hypothesis import settings
 from redis.asyncio import Redis
 
@@ -21,14 +23,13 @@ from tests.support.isolation import isolate
 from tests.support.local_redis import embedded_redis
 
 END = "-----END CERTIFICATE-----\n"
-BLOCKED_LOOKS = 100
+BLOCKED_LOOKS = 25
 """How often a second Redis looks whose wait is over: at its own ten, a drain's millisecond lasts a hundred."""
 
 WAITING = (
     "tests/chaos/",
     "tests/stories/",
     "tests/browser/",
-    "tests/cli/test_tour.py",
     "tests/packaging/",
     "tests/suite/",
 )
@@ -75,6 +76,12 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.enable()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_asyncio_loop_factories() -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
+    """Tests run on uvloop, as jobs and the web role do: a tenth less CPU than on asyncio's own loop."""
+    return {"uvloop": uvloop.new_event_loop}
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -21,8 +21,8 @@ from ghapp.local.scenarios import DEFAULT, INCIDENT_RUNNERS, Director
 from ghapp.local.up import Site, up
 from ghapp.store.connect import connect
 from ghapp.web.pages.page_key import PARAMETER
-from tests.stories.test_up import wait_for
 from tests.support.chromium import chromium_path
+from tests.support.waiting import wait_for
 
 WIDTH = 118
 PATIENCE_SECONDS = 120

@@ -10,7 +10,7 @@ from ghapp.sandbox.config import LEAST_PRIVILEGE, OrgConfig, PoolConfig
 from ghapp.sandbox.fleet.jobs import SHUTDOWN_SIGNAL
 from ghapp.store.connect import connect_sync
 from tests.browser.site import POOL, Site, site
-from tests.stories.test_up import wait_for
+from tests.support.waiting import wait_for
 
 POLICY = f"""
 [queue]

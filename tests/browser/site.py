@@ -6,9 +6,9 @@ from contextlib import contextmanager
 
 from ghapp.sandbox.config import OrgConfig, PoolConfig, SandboxConfig
 from ghapp.sandbox.server import SandboxServer
-from tests.stories.test_up import wait_for
 from tests.support.ports import free_port
 from tests.support.running import running
+from tests.support.waiting import wait_for
 
 POOL = "linux-4vcpu"
 POLICY = """

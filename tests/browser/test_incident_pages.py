@@ -12,7 +12,7 @@ from ghapp.sandbox.config import OrgConfig, PoolConfig
 from tests.browser.axe import violations
 from tests.browser.site import POOL, Site, site
 from tests.browser.test_pages import open_page  # noqa: F401 - a fixture
-from tests.stories.test_up import wait_for
+from tests.support.waiting import wait_for
 
 POLICY = """
 [remediation]
@@ -70,14 +70,14 @@ def fleet(tmp_path_factory, chromium):
 
 
 @pytest.mark.xdist_group("browser-history")
-@pytest.mark.parametrize("name", PAGES)
-def test_a_page_has_no_flaw_that_axe_finds_and_fits_each_screen(open_page, fleet, name):  # noqa: F811
+def test_a_page_has_no_flaw_that_axe_finds_and_fits_each_screen(open_page, fleet):  # noqa: F811
     page = open_page(bypass_csp=True)
-    assert page.goto(fleet.base + fleet.path(name)).status == 200
-    for screen in SCREENS.values():
-        page.set_viewport_size(screen)
-        assert page.evaluate("document.scrollingElement.scrollWidth <= innerWidth"), screen
-        assert violations(page) == []
+    for name in PAGES:
+        assert page.goto(fleet.base + fleet.path(name)).status == 200, name
+        for screen in SCREENS.values():
+            page.set_viewport_size(screen)
+            assert page.evaluate("document.scrollingElement.scrollWidth <= innerWidth"), (name, screen)
+            assert violations(page) == [], (name, screen)
 
 
 @pytest.mark.xdist_group("browser-history")

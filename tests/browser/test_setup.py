@@ -10,9 +10,9 @@ from playwright.sync_api import expect
 
 from ghapp.sandbox.config import SandboxConfig
 from ghapp.sandbox.server import SandboxServer
-from tests.stories.test_up import wait_for
 from tests.support.ports import free_port
 from tests.support.running import running
+from tests.support.waiting import wait_for
 
 
 @contextmanager

@@ -268,6 +268,19 @@ async def test_a_low_terminal_shows_fewer_events_and_scenarios_and_always_the_ke
     assert len(lines) <= max(height, rest + 1)
 
 
+async def test_a_low_terminal_renders_the_table_once(redis, redis_url, monkeypatch):
+    """And not again for each event that it leaves out."""
+    await Installations(redis).put(Installation(7, "acme", 70))
+    for number in range(20):
+        await Events(redis).append(7, {**event(number, "runner.offline"), "id": str(number), "data": {}}, None)
+    rendered, render = [], dashboard.ShrinkingTable.__rich_console__
+    monkeypatch.setattr(dashboard.ShrinkingTable, "__rich_console__", lambda *args: rendered.append(1) or render(*args))
+    shown = frames(Supervised(redis_url), height=lambda: 12)
+    drawn(await anext(shown), 80)
+    await shown.aclose()
+    assert len(rendered) == 1
+
+
 def test_the_last_events_are_shown_oldest_first():
     assert subjects([event(each, "runner.offline") for each in range(20)]) == [str(each) for each in range(12, 20)]
     assert subjects([event(each, "runner.offline") for each in range(3)]) == ["0", "1", "2"]

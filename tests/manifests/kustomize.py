@@ -57,7 +57,7 @@ def build(directory: Path) -> list[Object]:
 
 
 def _accumulate(directory: Path, items: list[Item]) -> list[Item]:
-    document = yaml.safe_load((directory / "kustomization.yaml").read_text())
+    document = yaml.load((directory / "kustomization.yaml").read_text(), yaml.CSafeLoader)
     _refuse(document, TOP)
     for name in document.get("resources", []):
         items = [*items, *_resources(directory / name)]
@@ -81,7 +81,7 @@ def _resources(path: Path) -> list[Item]:
     if path.is_dir():
         return _accumulate(path, [])
     # Once through JSON: what YAML's aliases share would be changed in all places at once.
-    return [Item(json.loads(json.dumps(each))) for each in yaml.safe_load_all(path.read_text()) if each]
+    return [Item(json.loads(json.dumps(each))) for each in yaml.load_all(path.read_text(), yaml.CSafeLoader) if each]
 
 
 def _generate(directory: Path, row: Object, items: list[Item]) -> list[Item]:

@@ -49,7 +49,7 @@ def really(directory: Path) -> list[Object]:
     """A kustomization's objects, by kustomize itself."""
     render = real_one()
     assert render is not None
-    return [each for each in yaml.safe_load_all(render(directory)) if each]
+    return [each for each in yaml.load_all(render(directory), yaml.CSafeLoader) if each]
 
 
 @functools.cache

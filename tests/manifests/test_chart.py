@@ -19,7 +19,7 @@ from tests.manifests.rendered import MANIFESTS, OVERLAYS, ROOT, objects
 from tests.manifests.test_render import by_key
 from tests.manifests.test_schema import check
 
-VALUES = yaml.safe_load((CHART / "values.yaml").read_text())
+VALUES = yaml.load((CHART / "values.yaml").read_text(), yaml.CSafeLoader)
 SCHEMA = json.loads((CHART / "values.schema.json").read_text())
 CHECKSUM = "checksum/config"
 ROLES = ("web", "worker", "clock", "watch")

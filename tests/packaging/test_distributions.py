@@ -16,8 +16,8 @@ from packaging.requirements import Requirement
 from tests.manifests.rendered import ROOT
 from tests.packaging.built import build, checkout, clean, environment_with, files_of, run, unpack
 from tests.packaging.requirements import Section, pins, targets
-from tests.stories.test_up import wait_for
 from tests.support.ports import free_port
+from tests.support.waiting import wait_for
 
 pytestmark = pytest.mark.xdist_group("packaging")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]

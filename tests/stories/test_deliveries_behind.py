@@ -58,9 +58,10 @@ async def test_a_fleet_that_churns_is_not_replaced_because_its_deliveries_are_la
     async with story(CHURNING, quiet=False, pace=CHURN) as app:
         app.listen()
         await live(app, 300, step=LONG_STEP)
+        delayed = 180 * minutes
         if minutes:
-            app.sandbox.control.delay_deliveries("acme", by=60.0 * minutes, seconds=1800)
-        await live(app, 1800 + 600 if minutes else 600, step=LONG_STEP)
+            app.sandbox.control.delay_deliveries("acme", by=60.0 * minutes, seconds=delayed)
+        await live(app, delayed + 600, step=LONG_STEP)
         assert len(await app.replacements()) <= 3
 
 

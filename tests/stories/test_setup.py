@@ -13,10 +13,10 @@ import httpx
 import pytest
 
 from tests.stories.processes import PATIENCE_SECONDS
-from tests.stories.test_up import wait_for
 from tests.support.browser import Browser
 from tests.support.ports import free_port
 from tests.support.running import RUNNERS, github_without_app, running
+from tests.support.waiting import wait_for
 
 
 @pytest.fixture

@@ -16,10 +16,10 @@ import pytest
 from ghapp.sandbox.config import OrgConfig, PoolConfig, SandboxConfig
 from ghapp.sandbox.server import SandboxServer
 from tests.stories.processes import environment
-from tests.stories.test_up import wait_for
 from tests.support.commands import inherited
 from tests.support.nasty_names import not_seen
 from tests.support.ports import free_port
+from tests.support.waiting import wait_for
 
 OURS = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 """What rich sends: colours, and movements of the cursor."""

@@ -17,8 +17,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.stories.test_up import OWN_TERMINAL, wait_for
 from tests.support.ports import free_port
+from tests.support.terminal import OWN_TERMINAL
+from tests.support.waiting import wait_for
 
 ENDED_SECONDS = 60
 LOCAL_FLAGS = 3

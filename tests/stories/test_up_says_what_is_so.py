@@ -17,13 +17,13 @@ from redis import Redis
 from ghapp.local.local_redis import NOTICE_SECONDS, START_SECONDS
 from ghapp.local.redis_servers import find_supported_servers
 from tests.stories.processes import PATIENCE_SECONDS
-from tests.stories.test_up import wait_for
 from tests.stories.test_up_under_nohup import answers
 from tests.support.browser import Browser
 from tests.support.commands import inherited
 from tests.support.keys import private_key
 from tests.support.ports import free_port
 from tests.support.running import github_without_app, running
+from tests.support.waiting import wait_for
 
 
 @pytest.fixture

@@ -12,9 +12,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.stories.test_up import wait_for
 from tests.support.commands import inherited
 from tests.support.ports import free_port
+from tests.support.waiting import wait_for
 
 
 def answers(url):

@@ -7,8 +7,6 @@ import subprocess
 import sys
 from contextlib import ExitStack
 
-import pytest
-
 from tests.manifests.rendered import ROOT
 from tests.packaging.built import NOT_OURS
 from tests.suite.nested import SURROUNDINGS, nested_suite
@@ -23,13 +21,15 @@ SOME = (
 INTERRUPTED = "tests/cli/test_options.py::test_a_watched_command_draws_again_until_it_is_interrupted"
 
 CONDITIONS = {
-    "east, signals ignored, umask 077, no home, locale C": "trap '' HUP INT QUIT TERM PIPE USR1 ALRM; umask 077; "
-    "export HOME=/proc/none XDG_CACHE_HOME=/proc/none LC_ALL=C TZ=EAST-14",
-    "west, standard input closed, variables": "exec <&-; export TZ=WEST12 GHAPP_APP_ID=1 GHAPP_CONFIG=/none "
+    # East, signals ignored, a strict umask, no home, locale C.
+    "trap '' HUP INT QUIT TERM PIPE USR1 ALRM; umask 077; "
+    "export HOME=/proc/none XDG_CACHE_HOME=/proc/none LC_ALL=C TZ=EAST-14": [INTERRUPTED],
+    # West, standard input closed, variables.
+    "exec <&-; export TZ=WEST12 GHAPP_APP_ID=1 GHAPP_CONFIG=/none "
     "KUBECONFIG=/none GH_TOKEN=hush ALL_PROXY=http://127.0.0.1:9 COLUMNS=20 TERM=dumb NO_COLOR=1 PYTHONPATH=/none "
-    "PYTHONWARNINGS=error",
+    "PYTHONWARNINGS=error": [],
 }
-"""Shell commands by what they bring about: all at once, since a suite takes seconds to start."""
+"""Shell commands, all at once, since a suite takes seconds to start; and what else is run under them."""
 
 
 def ended_well(suite):
@@ -39,11 +39,14 @@ def ended_well(suite):
     assert suite.files() == []
 
 
-@pytest.mark.parametrize("condition", CONDITIONS.values(), ids=CONDITIONS)
-def test_the_suite_passes_and_leaves_nothing(condition):
-    tests = (*SOME, INTERRUPTED) if "trap" in condition else SOME
-    with nested_suite(*tests, condition=condition) as suite:
-        ended_well(suite)
+def test_two_suites_at_the_same_time_pass_and_leave_nothing_whatever_their_callers_conditions():
+    with ExitStack() as stack:
+        suites = [
+            stack.enter_context(nested_suite(*SOME, *more, condition=condition))
+            for condition, more in CONDITIONS.items()
+        ]
+        for suite in suites:
+            ended_well(suite)
 
 
 def test_paths_may_have_spaces(tmp_path):
@@ -54,13 +57,6 @@ def test_paths_may_have_spaces(tmp_path):
         shutil.copytree(ROOT / name, checkout / name, ignore=NOT_OURS)
     with nested_suite(*SOME, checkout=checkout, folder="a b") as suite:
         ended_well(suite)
-
-
-def test_two_suites_at_the_same_time_pass():
-    with ExitStack() as stack:
-        suites = [stack.enter_context(nested_suite(*SOME)) for _ in range(2)]
-        for suite in suites:
-            ended_well(suite)
 
 
 def test_temporary_files_are_kept_where_the_caller_wants_them(tmp_path):

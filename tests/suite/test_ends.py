@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.stories.test_up import wait_for
 from tests.suite.nested import LEAVING, nested_suite
+from tests.support.waiting import wait_for
 
 
 @contextmanager

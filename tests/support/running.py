@@ -15,7 +15,7 @@ import httpx
 from ghapp.sandbox.config import OrgConfig, PoolConfig, SandboxConfig
 from ghapp.sandbox.server import SandboxServer
 from ghapp.web.pages.page_key import key_cookie
-from tests.stories.test_up import wait_for
+from tests.support.waiting import wait_for
 
 
 class Running:
