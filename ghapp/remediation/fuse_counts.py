@@ -212,7 +212,7 @@ def _newcomers(
     came = newcomers(in_time, first, survey, limits)
     online, successors = max(0, came.online - lost_again), max(0, came.unexplained - lost_again)
     likely = min(online, count.accepted)
-    if successors < likely and are_lost_by_jobs(members, last, survey, now, limits):
+    if successors < likely and are_lost_by_jobs(members, survey, now, limits):
         successors = likely
     return Newcomers(online, successors)
 

@@ -2,37 +2,47 @@
 
 In a busy pool of ephemeral runners, more departures wait for their newcomers at any moment than a first batch has
 runners, and a count of newcomers does not distinguish its successors from those. Jobs do: GitHub gives a job to each
-idle runner. If the pool's newcomers are given a job within some seconds of coming online, before the batch and since,
-and the runners that wait were given none for several times as long, then those are not registered.
+idle runner. If the pool's newcomers are given a job within some seconds of coming online, before the loss, around it
+and since, and the runners that wait were given none for several times as long, then those are not registered.
 
 GitHub's order among idle runners is unknown. It may prefer new ones, and leave old ones idle for hours: then it is no
 sign of a loss that a runner is given no job. So the proof needs a pool in which hardly any runner was idle for longer
-than newcomers are, and in which the runners that were idle beside the lost ones have been given jobs since. Pure; times
-are epoch seconds.
+than newcomers are, and in which the runners that were idle beside the lost ones have been given jobs since.
+
+Deliveries show the jobs, of most runners at least, also around the loss: a gap in them there would hide the jobs of
+runners that GitHub only denies. All runners that wait must be of kinds for which this holds. Pure; times are epoch
+seconds.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
 
 from ghapp.remediation.fuse import FuseLimits
 from ghapp.runners.evidence import Evidence, Survey, covered_seconds
 from ghapp.runners.outdated import gets_no_jobs
 from ghapp.runners.verdict import State, is_absent, missing_since
 
+Member = tuple[Evidence, State]
+
 PEERS_SECONDS = 3600.0
-"""Runners that came online for so long before the batch are compared with those that came since."""
+"""Runners that came online for so long before the loss are compared with those that came since."""
+
+AROUND_SECONDS = 300.0
+"""Those that came for so long before and after are looked at on their own."""
 
 SHARES = (1 / 8, 1 / 4, 1 / 2, 1, 2, 4)
 """Of `prove_seconds`: the times that are tried for how soon newcomers are given a job."""
 
 FEWEST_PEERS = 10
-"""Fewer newcomers, before the batch or since, show nothing."""
+"""Fewer newcomers of a span show nothing."""
 
 LEAST_SHARE, MOST_SHARE = 0.9, 0.98
 """Of the newcomers, for each time that is tried: fewer with a job show nothing; more count as no more than that."""
+
+TOGETHER_SECONDS = 60.0
+"""Runners that went missing within so long of those that wait belong to the same loss."""
 
 YOUNG_SHARE = 0.75
 """Of the runners that were idle at the loss: where more of them had been idle for longer, GitHub prefers new ones."""
@@ -44,118 +54,106 @@ Kind = tuple[frozenset[str], int | None]
 """Labels and group: by these GitHub chooses runners that may take a job."""
 
 
-@dataclass(slots=True)
-class _OfKind:
-    """The runners of one kind.
-
-    Attributes:
-        before: those that came online within `PEERS_SECONDS` before the batch, without the lost ones.
-        since: those that came since.
-        idle: those that were present and idle at the batch, and are not lost since.
-        waiting: the lost ones without a grant.
-    """
-
-    before: list[Evidence] = field(default_factory=list)
-    since: list[Evidence] = field(default_factory=list)
-    idle: list[Evidence] = field(default_factory=list)
-    waiting: list[Evidence] = field(default_factory=list)
-
-
-def are_lost_by_jobs(
-    members: Iterable[tuple[Evidence, State]], accepted_at: float, survey: Survey, now: float, limits: FuseLimits
-) -> bool:
+def are_lost_by_jobs(members: Iterable[Member], survey: Survey, now: float, limits: FuseLimits) -> bool:
     """Returns True if the runners that wait are given no jobs, and newcomers with their labels are.
 
     Args:
         members: runners of the pool, each with its current state.
-        accepted_at: when the last request of the batch was accepted.
         survey: of the installation; time that no complete list covers does not count.
         now: epoch seconds.
         limits: the `[fuse]` table.
     """
-    kinds = defaultdict[Kind, _OfKind](_OfKind)
-    for evidence, state in members:
-        if not evidence.registered or evidence.ephemeral is not True:
-            continue
-        if _worked_while_missing(evidence) and (evidence.job_started_at or 0.0) > accepted_at - PEERS_SECONDS:
-            return False
-        of_kind = kinds[_kind(evidence)]
-        if state is State.INVALIDATED and evidence.granted_at is None:
-            of_kind.waiting.append(evidence)
-        if not evidence.was_online or gets_no_jobs(evidence):
-            continue
-        if evidence.first_seen > accepted_at:
-            of_kind.since.append(evidence)
-        elif state is not State.INVALIDATED:
-            if evidence.first_seen > accepted_at - PEERS_SECONDS:
-                of_kind.before.append(evidence)
-            if _was_idle(evidence, accepted_at):
-                of_kind.idle.append(evidence)
-    waiting = [each for each in kinds.values() if each.waiting]
+    known = [(each, state) for each, state in members if each.registered and each.first_seen <= now]
+    waiting = [each for each, state in known if _waits(each, state)]
+    is_unsure = any(each.ephemeral is not True or missing_since(each) > now for each in waiting)
+    if not waiting or survey.swept_at is None or is_unsure or _is_contradicted(known, waiting):
+        return False
+    kinds = defaultdict[Kind, list[Member]](list)
+    for evidence, state in known:
+        if evidence.ephemeral is True:
+            kinds[_kind(evidence)].append((evidence, state))
     times = [share * limits.prove_seconds for share in SHARES]
-    return any(_doubt(each, within, accepted_at, survey, now) <= DOUBT for each in waiting for within in times)
+    return all(
+        any(_doubt(kinds[kind], within, survey, now) <= DOUBT for within in times)
+        for kind in {_kind(each) for each in waiting}
+    )
 
 
-def _worked_while_missing(evidence: Evidence) -> bool:
-    """True if a runner was given a job after GitHub had first reported it missing: that was false."""
-    return is_absent(evidence) and (evidence.job_started_at or 0.0) > missing_since(evidence)
+def _waits(evidence: Evidence, state: State) -> bool:
+    return state is State.INVALIDATED and evidence.granted_at is None and is_absent(evidence)
 
 
-def _was_idle(evidence: Evidence, at: float) -> bool:
-    """True if the runner was present at that time, and no job of it had begun; it had come before."""
-    left_before = is_absent(evidence) and missing_since(evidence) <= at
-    return not left_before and (evidence.job_started_at or at + 1) > at
+def _is_contradicted(members: Iterable[Member], waiting: Iterable[Evidence]) -> bool:
+    """True if a runner that went missing together with those that wait was given a job after that: the loss is false.
+
+    At other times a list that is a few seconds old, or a clock of GitHub's that is ahead, makes that appear so.
+    """
+    lost_at = [missing_since(each) for each in waiting]
+    first, last = min(lost_at) - TOGETHER_SECONDS, max(lost_at) + TOGETHER_SECONDS
+    absent = ((each.job_started_at or 0.0, missing_since(each)) for each, _ in members if is_absent(each))
+    return any(started_at > since for started_at, since in absent if first <= since <= last)
 
 
 def _kind(evidence: Evidence) -> Kind:
     return frozenset(label.lower() for label in evidence.labels), evidence.group_id
 
 
-def _doubt(kind: _OfKind, within: float, accepted_at: float, survey: Survey, now: float) -> float:
+def _doubt(members: Sequence[Member], within: float, survey: Survey, now: float) -> float:
     """Returns the probability that the waiting runners of a kind are registered, and were given no job by chance.
 
     Args:
-        kind: the runners.
+        members: all runners of the kind.
         within: seconds in which newcomers are given a job; each such time without one is a trial of each runner.
-        accepted_at: when the last request of the batch was accepted.
         survey: of the installation.
         now: epoch seconds.
     """
-    silent = [each for each in kind.waiting if missing_since(each) - each.first_seen <= within]
-    young = len(silent) + sum(accepted_at - each.first_seen <= within for each in kind.idle)
-    if young < YOUNG_SHARE * (len(kind.waiting) + len(kind.idle)):
+    waiting = [each for each, state in members if _waits(each, state)]
+    peers = [each for each, state in members if each.was_online and not gets_no_jobs(each) and not _waits(each, state)]
+    lost_at = min(missing_since(each) for each in waiting)
+    last_at = max(missing_since(each) for each in waiting)
+    idle = [each for each in peers if _was_idle(each, lost_at)]
+    silent = [each for each in waiting if missing_since(each) - each.first_seen <= within and not gets_no_jobs(each)]
+    young = len(silent) + sum(lost_at - each.first_seen <= within for each in idle)
+    if young < YOUNG_SHARE * (len(waiting) + len(idle)):
         return 1.0
-    watched = [covered_seconds(survey, max(accepted_at, missing_since(each)), now) for each in silent]
-    trials = sum(max(0.0, seconds // within - 1) for seconds in watched)
-    shares = [
-        _share_with_a_job(kind.before, within, until=accepted_at),
-        _share_with_a_job(kind.since, within, until=now),
-        _share_with_a_job(kind.idle, within, since=accepted_at, until=now, fewest=0),
-    ]
+    spans = (
+        (lost_at - PEERS_SECONDS, lost_at - within),
+        (lost_at - AROUND_SECONDS, min(last_at + AROUND_SECONDS, now - within)),
+        (lost_at, now - within),
+    )
+    shares = [_share_with_a_job(_came_between(peers, *span, lost_at), within) for span in spans]
+    of_idle = [_was_given_a_job(each, lost_at, within) for each in idle] if now - lost_at >= within else [False]
+    shares.append(sum(of_idle) / len(of_idle) if of_idle else 1.0)
     share = min(*shares, MOST_SHARE)
+    trials = sum(max(0.0, covered_seconds(survey, missing_since(each), now) // within - 1) for each in silent)
     return (1 - share) ** trials if share >= LEAST_SHARE and trials > 0 else 1.0
 
 
-def _share_with_a_job(
-    runners: Iterable[Evidence], within: float, *, since: float = 0.0, until: float, fewest: int = FEWEST_PEERS
-) -> float:
+def _was_idle(evidence: Evidence, at: float) -> bool:
+    """True if the runner was present at that time, and no job of it had begun."""
+    if evidence.first_seen > at or (is_absent(evidence) and missing_since(evidence) <= at):
+        return False
+    if evidence.job_started_at is None:
+        return not (evidence.busy or evidence.was_busy)  # else its job has no date
+    return evidence.job_started_at > at
+
+
+def _came_between(peers: Iterable[Evidence], begin: float, end: float, lost_at: float) -> list[Evidence]:
+    """Returns the runners that came in a span; without those that were lost before, whose time was cut short."""
+    return [
+        each
+        for each in peers
+        if begin < each.first_seen <= end and not (each.confirmed_at is not None and missing_since(each) <= lost_at)
+    ]
+
+
+def _share_with_a_job(runners: Sequence[Evidence], within: float) -> float:
     """Returns the share of these runners that were given a job in time after they came; 0 if they are too few.
 
-    Deliveries show the jobs: where some are missing or late, the share is smaller. A runner that came too late does not
-    count.
-
-    Args:
-        runners: all of one kind.
-        within: seconds in which a job is expected.
-        since: the time counts from here for those that came before it.
-        until: when the time must be over.
-        fewest: fewer show nothing.
+    Where some deliveries are missing or late, the share is smaller.
     """
-    begun = [(each, max(each.first_seen, since)) for each in runners]
-    in_time = [_was_given_a_job(each, begins, within) for each, begins in begun if begins <= until - within]
-    if len(in_time) < fewest:
-        return 0.0
-    return sum(in_time) / len(in_time) if in_time else 1.0
+    in_time = sum(_was_given_a_job(each, each.first_seen, within) for each in runners)
+    return in_time / len(runners) if len(runners) >= FEWEST_PEERS else 0.0
 
 
 def _was_given_a_job(evidence: Evidence, begins: float, within: float) -> bool:

@@ -4,7 +4,7 @@ A replacement's request does not name the runner that comes of it. A newcomer of
 request is a successor, unless it takes the place of a runner that left at the end of its job.
 
 In a busy pool some departures await their newcomers at any moment, and could explain every successor. But machines
-take a while to boot: a departure explains no newcomer that came sooner than the fastest one of the time before.
+take a while to boot: a departure explains no newcomer that came in half of the least time of those before.
 """
 
 from __future__ import annotations
@@ -98,14 +98,15 @@ def _left_at(evidence: Evidence) -> float:
 
 
 def _least_boot(newcomers: Sequence[Evidence], departures: Sequence[float], until: float) -> float:
-    """Returns the least seconds from a departure to its newcomer, before `until`; 0 if too few are known."""
+    """Returns half of the least seconds from a departure to its newcomer, before `until`; 0 if too few are known."""
     before = [each for each in newcomers if each.first_seen <= until]
     pairs = [
         (departed_at, each.first_seen)
         for each, departed_at in _pairs(before, departures)
         if departed_at is not None and each.first_seen > until - BOOTS_SECONDS
     ]
-    return min(came_at - departed_at for departed_at, came_at in pairs) if len(pairs) >= FEWEST_BOOTS else 0.0
+    # Half of it: machines may boot faster than before, and a loss without a successor must not read "healed".
+    return min(came_at - departed_at for departed_at, came_at in pairs) / 2 if len(pairs) >= FEWEST_BOOTS else 0.0
 
 
 def _pairs(

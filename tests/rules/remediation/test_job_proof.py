@@ -23,7 +23,7 @@ Member = tuple[Evidence, State]
 
 
 def newcomer(number: int, at: float, job_after: float | None = WITHIN, **changes) -> Member:
-    """An ephemeral runner that came `at` seconds after the batch was accepted, and was given a job that much later."""
+    """An ephemeral runner that came `at` seconds after the loss, and was given a job that much later."""
     job_at = None if job_after is None else NOW + at + job_after
     known = {"ephemeral": True, "first_seen": NOW + at, "job_id": number, "job_started_at": job_at}
     return online(1000 + number, **{**known, **changes}), State.HEALTHY
@@ -31,12 +31,12 @@ def newcomer(number: int, at: float, job_after: float | None = WITHIN, **changes
 
 def waiting(number: int, idle_for: float = WITHIN, **changes) -> Member:
     """A lost ephemeral runner that had been idle for so long when it went missing."""
-    missing = {"first_seen": NOW - 100 - idle_for, "absent_since": NOW - 100, "missing_at": NOW - 90}
+    missing = {"first_seen": NOW - idle_for, "absent_since": NOW, "missing_at": NOW + 10, "confirmed_at": NOW + 40}
     return lost(number, **{"ephemeral": True, **missing, **changes}), State.INVALIDATED
 
 
 def peers(**changes) -> list[Member]:
-    """As few newcomers as are enough, before the batch and since."""
+    """As few newcomers as are enough, before the loss, around it, and since."""
     return [newcomer(number, at, **changes) for number, at in enumerate([-200.0] * 10 + [1.0] * 10)]
 
 
@@ -44,7 +44,7 @@ WAITING = [waiting(1), waiting(2)]
 
 
 def shown(members: list[Member], after: float = 150.0, **of_survey) -> bool:
-    return are_lost_by_jobs(members, NOW, survey(**{"swept_at": NOW + 7200, **of_survey}), NOW + after, LIMITS)
+    return are_lost_by_jobs(members, survey(**{"swept_at": NOW + 7200, **of_survey}), NOW + after, LIMITS)
 
 
 @pytest.mark.parametrize(
@@ -61,8 +61,14 @@ def test_each_time_without_a_job_is_a_trial_of_each_runner_that_waits(count, aft
     [
         peers()[1:],
         peers()[:-1],
-        [*peers(), newcomer(90, -200.0, None), newcomer(91, -200.0, None)],
-        [*peers(), newcomer(90, 1.0, WITHIN + MICROSECOND), newcomer(91, 1.0, WITHIN + MICROSECOND)],
+        [*peers(), *(newcomer(90 + number, -200.0, None) for number in range(2))],
+        [*peers(), *(newcomer(90 + number, 1.0, WITHIN + MICROSECOND) for number in range(2))],
+        [*(newcomer(number, -301.0) for number in range(10)), *peers()[10:19], newcomer(90, 76.0)],
+        [
+            *(newcomer(number, -301.0) for number in range(90)),
+            *(newcomer(90 + n, -90.0, None) for n in range(3)),
+            *peers(),
+        ],
         [*peers()[1:], newcomer(90, -PEERS_SECONDS)],
         [*peers()[:-1], newcomer(90, WITHIN + MICROSECOND, 0.0)],
         peers(ephemeral=False),
@@ -71,12 +77,15 @@ def test_each_time_without_a_job_is_a_trial_of_each_runner_that_waits(count, aft
         peers(group_id=7),
         peers(labels=("self-hosted",)),
         peers(outdated_at=NOW - 300, job_id=None, job_started_at=None),
+        [(each._replace(first_seen=each.first_seen + 90 * 86_400.0), state) for each, state in peers()],
     ],
     ids=[
         "too few came before",
         "too few came since",
         "two of those before have none",
         "two of those since had theirs late",
+        "too few came around the loss",
+        "deliveries are missing around the loss",
         "one came too long before",
         "one came too late",
         "persistent",
@@ -85,6 +94,7 @@ def test_each_time_without_a_job_is_a_trial_of_each_runner_that_waits(count, aft
         "of another group",
         "with other labels",
         "their version gets no jobs",
+        "dated in the future",
     ],
 )
 def test_newcomers_show_nothing_unless_enough_of_the_same_kind_are_given_jobs(members):
@@ -96,27 +106,66 @@ def test_newcomers_show_nothing_unless_enough_of_the_same_kind_are_given_jobs(me
     "loss",
     [
         waiting(1, WITHIN + MICROSECOND),
-        waiting(1, granted_at=NOW - 5),
+        waiting(1, granted_at=NOW + 45),
         (waiting(1)[0], State.SUSPECT),
         waiting(1, registered=False),
+        waiting(1, outdated_at=NOW - 300),
     ],
-    ids=["had been idle for longer", "its replacement was granted", "not confirmed", "no list has shown it"],
+    ids=[
+        "had been idle for longer",
+        "its replacement was granted",
+        "not confirmed",
+        "no list has shown it",
+        "its version gets no jobs",
+    ],
 )
 def test_only_confirmed_losses_that_might_have_been_given_a_job_are_tried(loss):
     assert not shown([*peers(), waiting(2), loss])
 
 
+@pytest.mark.parametrize(
+    "other",
+    [
+        waiting(3, ephemeral=False),
+        waiting(3, ephemeral=None),
+        waiting(3, group_id=7),
+        waiting(3, labels=("self-hosted", "gpu")),
+        waiting(3, absent_since=NOW + 9 * 86_400.0, missing_at=NOW + 9 * 86_400.0),
+    ],
+    ids=["persistent", "of an unknown kind", "of another group", "with other labels", "dated in the future"],
+)
+def test_the_jobs_of_one_kind_show_nothing_of_another_one_that_waits_beside_it(other):
+    assert not shown([*peers(), *WAITING, other], 3600.0)
+
+
 def test_a_runner_is_tried_from_when_it_went_missing():
-    """A runner that is lost long after the batch has not been without a job since the batch."""
-    late = [waiting(number, first_seen=NOW - 15, absent_since=NOW + 60, missing_at=NOW + 90) for number in (1, 2)]
-    assert not shown([*peers(), *late], 60.0 + 150.0 - MICROSECOND)
-    assert shown([*peers(), *late], 60.0 + 150.0)
+    """A runner that is lost long after the others has not been without a job since they were."""
+    late = [waiting(number, first_seen=NOW + 45, absent_since=NOW + 60, missing_at=NOW + 70) for number in (1, 2)]
+    members = [*peers(), *(newcomer(50 + number, 61.0) for number in range(10)), *late]
+    assert not shown(members, 60.0 + 150.0 - MICROSECOND)
+    assert shown(members, 60.0 + 150.0)
 
 
-def test_a_single_runner_that_was_given_a_job_while_it_was_missing_shows_that_the_loss_is_false():
-    at_work = waiting(3, job_id=3, job_started_at=NOW - 100 + MICROSECOND)[0]
-    assert not shown([*peers(), *WAITING, (at_work, State.SUSPECT)])
-    assert shown([*peers(), *WAITING, (at_work._replace(job_started_at=NOW - 100), State.RETIRED)])
+@pytest.mark.parametrize(
+    ("missing", "started", "is_shown"),
+    [
+        (0.0, MICROSECOND, False),
+        (0.0, 0.0, True),
+        (-60.0, -1.0, False),
+        (-60.0 - MICROSECOND, -1.0, True),
+        (60.0, 61.0, False),
+        (60.0 + MICROSECOND, 61.0, True),
+    ],
+    ids=["after it", "at that moment", "a minute before the others", "earlier", "a minute after the others", "later"],
+)
+@pytest.mark.parametrize("ephemeral", [True, False, None])
+def test_a_single_runner_that_was_given_a_job_after_it_went_missing_with_the_others_shows_that_it_is_false(
+    missing, started, is_shown, ephemeral
+):
+    """Those of other times left after their jobs, and one list, some seconds old, had lacked them before."""
+    seen = {"absent_since": NOW + missing, "missing_at": None, "confirmed_at": None, "first_seen": NOW - 70}
+    at_work = waiting(3, **seen, job_id=3, job_started_at=NOW + started, ephemeral=ephemeral)[0]
+    assert shown([*peers(), *WAITING, waiting(4), (at_work, State.RETIRED)]) is is_shown
 
 
 @pytest.mark.parametrize(
@@ -138,8 +187,8 @@ def test_newcomers_that_vanish_without_a_job_count_against_the_proof(came, state
         ([newcomer(80, -50.0, 50.0 + WITHIN)], True),
         ([newcomer(80, -50.0, 50.0 + WITHIN + MICROSECOND)], False),
         ([newcomer(80, -50.0, None)], False),
-        ([newcomer(80, -50.0, None, absent_since=NOW)], True),
         ([newcomer(80, -50.0, 50.0)], True),
+        ([newcomer(80, -50.0, None, was_busy=True)], True),
         ([newcomer(80 + number, -WITHIN - MICROSECOND, WITHIN + 1.0) for number in range(2)], False),
         ([newcomer(80, -WITHIN, WITHIN + 1.0)], True),
     ],
@@ -147,20 +196,22 @@ def test_newcomers_that_vanish_without_a_job_count_against_the_proof(came, state
         "given a job since",
         "given one late",
         "still idle",
-        "missing before",
-        "at work at the batch",
-        "idle for long before the batch",
-        "idle for a while before the batch",
+        "at work at the loss",
+        "at work, and no delivery names its job",
+        "idle for long before the loss",
+        "idle for a while before the loss",
     ],
 )
 def test_a_pool_in_which_runners_stay_idle_beside_the_lost_ones_shows_nothing(idle, is_shown):
     """GitHub may prefer new runners there: that a runner is given no job does not show that it is lost."""
-    assert shown([*peers(), *WAITING, waiting(3), *idle]) is is_shown
+    more = [newcomer(60 + number, -201.0) for number in range(10)]
+    assert shown([*peers(), *more, *WAITING, waiting(3), *idle]) is is_shown
 
 
 def test_time_that_no_list_covers_is_no_trial():
     members = [*peers(), *WAITING]
     assert not shown(members, 150.0, blind=((NOW + 10, NOW + 10 + 3 * MICROSECOND),))
+    assert not shown(members, 3600.0, swept_at=None)
 
 
 # ---- models of a busy pool
@@ -241,7 +292,14 @@ def members_of(pool: BusyPool) -> Iterator[tuple[float, list[Member]]]:
         elif what == "loss":
             missing = set(random.sample(idle, min(pool.lost, len(idle))))
             for each in missing:
-                known[each] = lost(each, ephemeral=True, first_seen=began[each], absent_since=at, missing_at=at + 30)
+                known[each] = lost(
+                    each,
+                    ephemeral=True,
+                    first_seen=began[each],
+                    absent_since=at,
+                    missing_at=at + 30,
+                    confirmed_at=at + 60,
+                )
         elif what == "list":
             for each in idle:
                 if each not in known:
@@ -263,9 +321,7 @@ def _member(evidence: Evidence, jobs: dict[int, tuple[float, float]], missing: s
 def proven_after(pool: BusyPool) -> float | None:
     """Returns the seconds after the batch at which jobs show the losses to be real; None if they never do."""
     seen = survey(swept_at=NOW + 7200)
-    return next(
-        (at - NOW for at, members in members_of(pool) if are_lost_by_jobs(members, NOW, seen, at, LIMITS)), None
-    )
+    return next((at - NOW for at, members in members_of(pool) if are_lost_by_jobs(members, seen, at, LIMITS)), None)
 
 
 ORDERS = ("any", "oldest", "newest")

@@ -136,8 +136,16 @@ LOST = [lost(1), lost(2), lost(3)]
 
 
 def test_departures_that_await_their_newcomers_do_not_hide_all_successors():
-    came = [newcomer(30_000 + number, 700.0 + number) for number in range(3)]
-    assert len(heals([*LOST, *busy_pool(900.0), *came], 900.0)) == 3
+    """Machines boot in 50 s; five more than that, and churn of 25 s at most hides three of eight."""
+    losses = [lost(number) for number in range(1, 9)]
+    came = [newcomer(30_000 + number, 700.0 + number) for number in range(8)]
+    assert len(heals([*losses, *busy_pool(900.0), *came], 900.0)) == 6
+
+
+def test_machines_that_boot_faster_than_before_heal_no_loss():
+    faster = [newcomer(40_000 + number, 620.0 + 10.0 * number + 26.0) for number in range(20)]
+    known = [each for each in busy_pool(900.0) if each.job_ended_at is not None or each.first_seen <= 640.0]
+    assert heals([*LOST, *known, *faster], 900.0) == []
 
 
 @pytest.mark.parametrize("stops_at", [500.0, 700.0])
