@@ -9,9 +9,9 @@ GitHub's order among idle runners is unknown. It may prefer new ones, and leave 
 sign of a loss that a runner is given no job. So the proof needs a pool in which hardly any runner was idle for longer
 than newcomers are, and in which the runners that were idle beside the lost ones have been given jobs since.
 
-Deliveries show the jobs, of most runners at least, also around the loss: a gap in them there would hide the jobs of
-runners that GitHub only denies. All runners that wait must be of kinds for which this holds. Pure; times are epoch
-seconds.
+Deliveries show the jobs, of most newcomers at least, also around the loss. What this cannot see is that those of the
+denied runners alone are missing, while GitHub's delivery log and the age of the others (rule 4) show nothing of it. All
+runners that wait must be of kinds for which the proof holds. Pure; times are epoch seconds.
 """
 
 from __future__ import annotations
