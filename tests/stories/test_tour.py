@@ -228,7 +228,9 @@ def test_each_line_shows_what_the_tour_says(site, line):
         seen.append(site.run(line))
         return seen[-1][0] == expected[0] and expected[1] in seen[-1][1]
 
-    seconds, pause = (240, 5 * COMMAND_PAUSE) if "kubectl" in expected[1] else (WITHIN_SECONDS, COMMAND_PAUSE)
+    # The gate looks for a minute, and the permission may be withheld for most of it.
+    is_slow = "kubectl" in expected[1] or line.endswith("--timeout 60")
+    seconds, pause = (240, 5 * COMMAND_PAUSE) if is_slow else (WITHIN_SECONDS, COMMAND_PAUSE)
     assert wait_for(shown, seconds, pause), seen[-1]
 
 
