@@ -20,7 +20,7 @@ from ghapp.report.headline import HeadlineKind, Severity
 from ghapp.report.headlines import headlines
 from ghapp.runners.deletion_progress import Deletion
 from ghapp.runners.evidence import FailedCalls
-from ghapp.runners.pages import RunnerQuery, lines, runners_page
+from ghapp.runners.page_views import RunnerQuery, lines, runners_page
 from ghapp.runners.verdict import State
 from ghapp.web.pages.views.overview import overview
 from jobs.notifications import lost_by_pool

@@ -18,7 +18,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from ghapp.deaths.death import DeadJob, Death
-from ghapp.deaths.pages import refusal_here
+from ghapp.deaths.page_views import refusal_here
 from ghapp.deaths.rerun import WHY_NOT
 from ghapp.deaths.store import identity
 from ghapp.deaths.texts import RERUN

@@ -11,7 +11,7 @@ from cachetools import LRUCache
 
 from ghapp.deaths.death import Death, with_delivered_job
 from ghapp.deaths.job_story import NOTHING_KNOWN, JobOutcome
-from ghapp.deaths.pages import DeathLine, RerunKnown, death_line, with_latest
+from ghapp.deaths.page_views import DeathLine, RerunKnown, death_line, with_latest
 from ghapp.deaths.rerun import RerunRules
 from ghapp.deaths.store import identity
 from ghapp.deliveries.store import DeadLetter
@@ -19,22 +19,22 @@ from ghapp.incidents.fold import IncidentsById, observed, outdated
 from ghapp.incidents.history import HOUR_SECONDS, HistoryStep, step_of
 from ghapp.incidents.incident import LossIncident, is_unrecorded
 from ghapp.incidents.interruptions import PAUSE, RESUME, Interruption, PauseChange, interruptions_of
-from ghapp.incidents.pages import open_incidents
+from ghapp.incidents.page_views import open_incidents
 from ghapp.incidents.texts import losses_in
 from ghapp.installations.installation import Installation
 from ghapp.installations.pacing import Allowance
 from ghapp.installations.pool_matching import OTHER_POOL, rule_named
 from ghapp.installations.scope import reading_order
 from ghapp.leaks.documents import LeakedPod
-from ghapp.leaks.pages import LeaksView, leaks_view
+from ghapp.leaks.page_views import LeaksView, leaks_view
 from ghapp.leaks.reaper_status import DAY_SECONDS
-from ghapp.pods.pages import ClusterView, PhantomLine, cluster_view, phantoms_named
+from ghapp.pods.page_views import ClusterView, PhantomLine, cluster_view, phantoms_named
 from ghapp.queue.jobs import Load
 from ghapp.remediation.store import WHOLE_ORG, Pause, PauseOutcome, Resumption
 from ghapp.report.fleet import FleetView
 from ghapp.report.org_view import OrgView
 from ghapp.runners.evidence import Evidence
-from ghapp.runners.pages import RunnerLine, lines
+from ghapp.runners.page_views import RunnerLine, lines
 from ghapp.settings import Settings
 from ghapp.store import keys
 from ghapp.store.audit import BEGUN, AuditEntry, ChangeOutcome, Trail
@@ -52,7 +52,7 @@ from ghapp.web.pages.views.overview import OverviewPage, overview
 from ghapp.web.prepared import Prepared
 from ghapp.workflow_jobs.job import EVERY_JOB, Job, PullReference
 from ghapp.workflow_jobs.job_queue import JobQueue
-from ghapp.workflow_jobs.pages import JobSurvey, job_board, searches_of
+from ghapp.workflow_jobs.page_views import JobSurvey, job_board, searches_of
 
 MOST_DEATHS = 2_000
 """Deaths of the last 30 days that the pages know, the latest; clean exits are not among them."""

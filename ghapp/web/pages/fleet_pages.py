@@ -11,12 +11,12 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from ghapp.errors import GitHubError, StoreUnavailableError
-from ghapp.incidents.pages import last_incident
+from ghapp.incidents.page_views import last_incident
 from ghapp.installations.installation import Installation
 from ghapp.installations.scope import ScopeKind, runners_settings
 from ghapp.installations.scope_paths import path_segment
 from ghapp.report.documents import timestamp
-from ghapp.runners.pages import read_query, runner_page, runners_page
+from ghapp.runners.page_views import read_query, runner_page, runners_page
 from ghapp.settings import Settings
 from ghapp.store.audit import MOST as MOST_ENTRIES
 from ghapp.store.audit import Trail

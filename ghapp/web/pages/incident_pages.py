@@ -7,7 +7,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from ghapp.incidents.fold import current
-from ghapp.incidents.pages import incident_page, incidents_page
+from ghapp.incidents.page_views import incident_page, incidents_page
 from ghapp.web.pages import layout
 from ghapp.web.pages.fleet_pages import PageHost, base_of
 from ghapp.web.pages.views.overview import items_about

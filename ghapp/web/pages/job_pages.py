@@ -9,18 +9,18 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from ghapp.deaths import pages as death_views
+from ghapp.deaths import page_views as death_views
 from ghapp.deaths.death import Death
-from ghapp.deaths.pages import death_page
+from ghapp.deaths.page_views import death_page
 from ghapp.deaths.store import identity
 from ghapp.installations.scope_paths import path_segment
-from ghapp.runners.pages import evidence_of
+from ghapp.runners.page_views import evidence_of
 from ghapp.web.pages.data import MOST_DEATHS
 from ghapp.web.pages.fleet_pages import OrgVisit, PageHost, base_of, is_live_part
 from ghapp.web.pages.views.history import span_named
 from ghapp.web.parameters import MOST_DIGITS
-from ghapp.workflow_jobs import pages as job_views
-from ghapp.workflow_jobs.pages import job_page
+from ghapp.workflow_jobs import page_views as job_views
+from ghapp.workflow_jobs.page_views import job_page
 
 LONGEST_ID = 600
 """Characters of a death's identity in an address."""

@@ -8,7 +8,7 @@ import pytest
 
 from ghapp.deaths.cause import HAPPENED, Cause, not_yours
 from ghapp.deaths.death import DeadJob, Death, Sighting
-from ghapp.deaths.pages import (
+from ghapp.deaths.page_views import (
     CAUSES,
     FINAL,
     DeathsQuery,

@@ -6,7 +6,7 @@ import pytest
 
 from ghapp.incidents.incident import FuseStep, LossEnd, LossIncident, RunnerLoss, incident_of
 from ghapp.incidents.interruptions import PauseChange, interruptions_of
-from ghapp.incidents.pages import (
+from ghapp.incidents.page_views import (
     MOST_ENTRIES,
     MOST_FIRST,
     MOST_NAMED,

@@ -7,7 +7,7 @@ import pytest
 from ghapp.deaths.job_story import NOTHING_KNOWN, JobOutcome
 from ghapp.web.pages.views.paging import HIGHEST_PAGE, PAGE_SIZE
 from ghapp.workflow_jobs.job_queue import JobQueue, QueueInputs
-from ghapp.workflow_jobs.pages import (
+from ghapp.workflow_jobs.page_views import (
     HELD,
     JobsQuery,
     job_board,

@@ -18,7 +18,15 @@ from ghapp.report.org_view import OrgView
 from ghapp.runners.evidence import Survey
 from ghapp.runners.next_attempt import NextAttempt
 from ghapp.runners.observations import replaced
-from ghapp.runners.pages import SUCCESSOR_SECONDS, RunnerLine, RunnerQuery, lines, read_query, runner_page, runners_page
+from ghapp.runners.page_views import (
+    SUCCESSOR_SECONDS,
+    RunnerLine,
+    RunnerQuery,
+    lines,
+    read_query,
+    runner_page,
+    runners_page,
+)
 from ghapp.runners.verdict import Limits
 from ghapp.store.audit import AuditEntry
 from ghapp.web.pages.views.github_status import github_page

@@ -34,7 +34,7 @@ from ghapp.web.pages.views.charts import ChartView
 from ghapp.web.pages.views.deaths_chart import CHARTED, MOST_COUNTED, deaths_over_time
 from ghapp.web.pages.views.paging import Paging, filter_of, page_of, paged, query_string, text_of
 from ghapp.web.pages.views.wording import Moment, TextPart, coded, counted, moment, web_address
-from ghapp.workflow_jobs.pages import Reads
+from ghapp.workflow_jobs.page_views import Reads
 
 DAY = 86_400.0
 PERIODS = {"1": "24 hours", "7": "7 days", "30": "30 days"}
