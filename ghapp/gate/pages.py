@@ -5,16 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from starlette.requests import Request
-from starlette.responses import Response
-from starlette.routing import Route
-
 from ghapp.gate.active_shard import Role, last_deploy
 from ghapp.gate.judgement import STOP, Gate
 from ghapp.gate.next_steps import NextStep, wait_command
 from ghapp.gate.texts import mark_of
 from ghapp.web.gates import PoolGates
-from ghapp.web.pages.fleet_pages import PageHost, base_of
+from ghapp.web.pages.page import Page, Values, Visit
 from ghapp.web.pages.views.wording import Moment, TextPart, coded, moment
 
 CLASSES = {"ok": "good", "NO": "stopped", "!": "suspect"}
@@ -141,23 +137,9 @@ def _names(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
-class GatePages:
-    """The page. Only repositories that the visitor may read are named."""
+async def _content(visit: Visit) -> Values:
+    """Only repositories that the visitor may read are named."""
+    return {"page": gate_page(await visit.data.gates(visit.org_state, visit.reads), visit.clock())}
 
-    def __init__(self, host: PageHost) -> None:
-        self._host = host
 
-    def routes(self) -> list[Route]:
-        """Returns the route."""
-        return [Route("/orgs/{org:scope}/gate", self._host.guarded(self._gate), methods=["GET"])]
-
-    async def _gate(self, request: Request) -> Response:
-        host = self._host
-        if isinstance(visit := await host.visit(request), Response):
-            return visit
-        installation = visit.org_state.installation
-        gates = await host.data.gates(visit.org_state, visit.reads)
-        page = gate_page(gates, host.clock())
-        shell = host.shell(request, visit.visitor, installation.org, "Gate", live=True)
-        base = base_of(shell, installation)
-        return host.render(request, "gate.html", shell=shell, page=page, base=base)
+PAGE = Page("/gate", "Gate", "gate.html", _content)

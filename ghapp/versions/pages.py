@@ -5,16 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from starlette.requests import Request
-from starlette.responses import Response
-from starlette.routing import Route
-
 from ghapp.report.org_view import OrgView
 from ghapp.runners.evidence import Evidence
 from ghapp.versions.advice import VersionStep, version_text
 from ghapp.versions.counts import PoolVersion
 from ghapp.versions.lifetime import Urgency, VersionState, VersionStatus
-from ghapp.web.pages.fleet_pages import PageHost, base_of
+from ghapp.web.pages.page import Page, Values, Visit
 from ghapp.web.pages.views.wording import Moment, counted, moment
 
 MOST_POOLS, MOST_STEPS = 20, 10
@@ -102,22 +98,9 @@ def _sentence(statuses: Sequence[VersionStatus]) -> str:
     return "GitHub gives jobs to the versions of all runners."
 
 
-class VersionPages:
-    """The page."""
+async def _content(visit: Visit) -> Values:
+    runners = await visit.data.runners(visit.org_state)
+    return {"page": versions_page(visit.org_state.view, runners.values(), visit.clock())}
 
-    def __init__(self, host: PageHost) -> None:
-        self._host = host
 
-    def routes(self) -> list[Route]:
-        """Returns the route."""
-        return [Route("/orgs/{org:scope}/versions", self._host.guarded(self._show), methods=["GET"])]
-
-    async def _show(self, request: Request) -> Response:
-        host = self._host
-        if isinstance(visit := await host.visit(request), Response):
-            return visit
-        installation = visit.org_state.installation
-        runners = await host.data.runners(visit.org_state)
-        page = versions_page(visit.org_state.view, runners.values(), host.clock())
-        shell = host.shell(request, visit.visitor, installation.org, "Versions", live=True)
-        return host.render(request, "versions.html", shell=shell, page=page, base=base_of(shell, installation))
+PAGE = Page("/versions", "Versions", "versions.html", _content)

@@ -21,11 +21,13 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
+from ghapp.deaths import pages as deaths
 from ghapp.deaths.api import DeathEndpoints
 from ghapp.deliveries.api import RECEIVE_DELIVERY, Webhook
 from ghapp.errors import ConfigurationError, StoreUnavailableError
+from ghapp.gate import pages as gate
 from ghapp.gate.api import GateEndpoints
-from ghapp.gate.pages import GatePages
+from ghapp.incidents import pages as incidents
 from ghapp.incidents.api import HistoryEndpoints
 from ghapp.installations.scope_paths import PAGES, ScopePaths
 from ghapp.log import logger
@@ -34,12 +36,13 @@ from ghapp.pods.api import ClaimEndpoints
 from ghapp.queue.jobs import QUEUES, Enqueue, JobName, Load, load
 from ghapp.redis_clock import MEASURE_SECONDS, SharedClock
 from ghapp.remediation.api import RemediationEndpoints
+from ghapp.runners import pages as runners
 from ghapp.runners.api import FastHealth, HealthEndpoints
 from ghapp.settings import Settings
 from ghapp.store.connect import PipeliningRedis, connect, connect_sync
 from ghapp.store.stores import Stores, stores_over
+from ghapp.versions import pages as versions
 from ghapp.versions.api import VersionEndpoint
-from ghapp.versions.pages import VersionPages
 from ghapp.web.api.doctor import DoctorEndpoint
 from ghapp.web.api.overview import OverviewEndpoints
 from ghapp.web.api.status import StatusEndpoints
@@ -56,12 +59,13 @@ from ghapp.web.pages import layout, static_files
 from ghapp.web.pages.access import PageAccess
 from ghapp.web.pages.buttons import Buttons
 from ghapp.web.pages.data import PageData, ReadLoad
-from ghapp.web.pages.fleet_pages import FleetPages, PageHost
-from ghapp.web.pages.incident_pages import IncidentPages
-from ghapp.web.pages.job_pages import JobPages
+from ghapp.web.pages.host import PageHost
+from ghapp.web.pages.scope_pages import GITHUB, HISTORY, OVERVIEW
+from ghapp.web.pages.server_pages import ServerPages
 from ghapp.web.pages.setup import SetupEndpoints
 from ghapp.web.pages.sign_in import SignInEndpoints
 from ghapp.web.problems import problem
+from ghapp.workflow_jobs import pages as jobs
 from ghapp.workflow_jobs.api import JobEndpoints
 
 GC_THRESHOLD = 10_000
@@ -69,6 +73,19 @@ GC_THRESHOLD = 10_000
 longer."""
 
 WEBHOOK = RECEIVE_DELIVERY.path
+
+SCOPE_PAGES = (
+    OVERVIEW,
+    *incidents.PAGES,
+    *runners.PAGES,
+    *jobs.PAGES,
+    *deaths.PAGES,
+    versions.PAGE,
+    gate.PAGE,
+    HISTORY,
+    GITHUB,
+)
+"""The pages of each scope, in the order of the navigation."""
 
 log = logger(__name__)
 
@@ -154,7 +171,8 @@ def build(
     reader, authenticator = FleetReader(settings, reading), Authenticator(stores.tokens)
     setup = SetupEndpoints(settings, reading, enqueue_job, clock)
     access = PageAccess(settings, stores, setup.credentials, clock)
-    host = PageHost(settings, PageData(settings, reading, reader, read_load or _no_load, clock), access, clock)
+    data = PageData(settings, reading, reader, read_load or _no_load, clock)
+    host = PageHost(settings, data, access, clock, SCOPE_PAGES)
     status, examination = StatusEndpoints(settings, reading, clock), Examination(examine, clock)
     application = WebApplication(
         Webhook(stores.inbox, setup.webhook_secrets),
@@ -178,7 +196,10 @@ def build(
             *setup.routes(),
             *description.routes(),
             *SignInEndpoints(settings, access, clock).routes(),
-            *_page_routes(host, examination, enqueue_job),
+            *static_files.routes(),
+            *ServerPages(host, examination).routes(),
+            *host.routes(),
+            *Buttons(host, enqueue_job).routes(),
         ],
         exception_handlers={
             HTTPException: as_problem,
@@ -216,18 +237,6 @@ async def _keep_clock(stores: Stores, clock: SharedClock) -> None:
         with suppress(StoreUnavailableError):
             await stores.heartbeats.measure_clock(clock, f"web on {socket.gethostname()}")
         await asyncio.sleep(MEASURE_SECONDS)
-
-
-def _page_routes(host: PageHost, examination: Examination, enqueue_job: Enqueue) -> Sequence[Route]:
-    return [
-        *static_files.routes(),
-        *FleetPages(host, examination).routes(),
-        *IncidentPages(host).routes(),
-        *GatePages(host).routes(),
-        *JobPages(host).routes(),
-        *VersionPages(host).routes(),
-        *Buttons(host, enqueue_job).routes(),
-    ]
 
 
 async def _no_load() -> Load:

@@ -32,7 +32,6 @@ from ghapp.pods.page_views import ClusterView, PhantomLine, cluster_view, phanto
 from ghapp.queue.jobs import Load
 from ghapp.remediation.store import WHOLE_ORG, Pause, PauseOutcome, Resumption
 from ghapp.report.fleet import FleetView
-from ghapp.report.org_view import OrgView
 from ghapp.runners.evidence import Evidence
 from ghapp.runners.page_views import RunnerLine, lines
 from ghapp.settings import Settings
@@ -407,10 +406,6 @@ class PageData:
     def change(self, installation: int | None, entry: AuditEntry) -> AbstractAsyncContextManager[ChangeOutcome]:
         """Records a change, as `AuditLog.change`; None: it concerns all organizations."""
         return self._audit.change(keys.ALL_ORGS if installation is None else installation, entry)
-
-    def view(self, org_state: OrgState) -> OrgView:
-        """Returns what holds for all runners of an organization."""
-        return org_state.view
 
     def _forget(self, org_state: OrgState) -> None:
         for name in org_state.installation.own:

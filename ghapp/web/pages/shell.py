@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -78,21 +79,13 @@ def banner(press: Press, now: float) -> str:
     return f"{did} waits: {press.waits_for}." + ("" if again is None else f" It is tried again {again.text}{ends}.")
 
 
-def navigation(org: str, *, with_system: bool = True) -> tuple[NavigationLink, ...]:
-    """Returns the navigation of an organization; of an empty name, the links of pages of no organization."""
-    system = (NavigationLink("System", "system"),) if with_system else ()
+def navigation(org: str, sections: Mapping[str, str]) -> tuple[NavigationLink, ...]:
+    """Returns the navigation of an organization; of an empty name, the links of pages of no organization.
+
+    `sections`: the paths of an organization's pages below its address, by their names.
+    """
+    system = NavigationLink("System", "system")
     if not org:
-        return (NavigationLink("Organizations", "?all"), *system) if with_system else ()
+        return NavigationLink("Organizations", "?all"), system
     base = f"orgs/{path_segment(org)}"
-    return (
-        NavigationLink("Overview", base),
-        NavigationLink("Incidents", f"{base}/incidents"),
-        NavigationLink("Runners", f"{base}/runners"),
-        NavigationLink("Jobs", f"{base}/jobs"),
-        NavigationLink("Deaths", f"{base}/deaths"),
-        NavigationLink("Versions", f"{base}/versions"),
-        NavigationLink("Gate", f"{base}/gate"),
-        NavigationLink("History", f"{base}/history"),
-        NavigationLink("GitHub", f"{base}/github"),
-        *system,
-    )
+    return *(NavigationLink(name, base + path) for name, path in sections.items()), system

@@ -1,0 +1,44 @@
+"""The pages of runners: the list of a scope, and each with its time line."""
+
+from __future__ import annotations
+
+from ghapp.incidents.page_views import last_incident
+from ghapp.installations.scope import runners_settings
+from ghapp.runners.page_views import read_query, runner_page, runners_page
+from ghapp.web.pages.page import NoSuchPageError, Page, Values, Visit
+
+
+async def _list(visit: Visit) -> Values:
+    return {"page": runners_page(await visit.data.lines(visit.org_state), read_query(visit.query), visit.clock())}
+
+
+async def _one(visit: Visit) -> Values:
+    data, org_state, rights = visit.data, visit.org_state, visit.rights
+    evidence = await data.runner(org_state, visit.number("runner_id"))
+    if evidence is None:
+        raise NoSuchPageError
+    job, death = await data.job(org_state, evidence.job_id), await data.death(org_state, evidence.name)
+    others, web_url = await data.others(org_state, evidence), visit.settings.web_url
+    return {
+        "page": runner_page(
+            org_state.view,
+            evidence,
+            others,
+            job,
+            death,
+            visit.reads,
+            visit.clock(),
+            manages=rights.manages,
+            reads_node_logs=rights.reads_node_logs,
+        ),
+        "at_github": f"{web_url}/{runners_settings(visit.installation.called)}/{evidence.id}",
+        "phantoms": await data.phantoms(org_state, evidence.name),
+        "incident": last_incident(await data.incidents(org_state), evidence.id),
+        "web_url": web_url,
+    }
+
+
+PAGES = (
+    Page("/runners", "Runners", "runners.html", _list),
+    Page("/runners/{runner_id}", "Runners", "runner.html", _one),
+)

@@ -1,0 +1,39 @@
+"""The pages of jobs: the list, and each job's story. Only repositories that GitHub lists to the visitor are shown."""
+
+from __future__ import annotations
+
+from ghapp.deaths.page_views import address, address_of
+from ghapp.deaths.store import identity
+from ghapp.web.pages.page import NoSuchPageError, Page, Values, Visit, is_live_part
+from ghapp.web.pages.views.history import span_named
+from ghapp.workflow_jobs.page_views import job_page, jobs_page, read_query
+
+
+async def _list(visit: Visit) -> Values:
+    data, org_state, query = visit.data, visit.org_state, read_query(visit.query)
+    board, lines = await data.board(org_state), await data.deaths(org_state)
+    deaths = {each.job.id: address_of(each) for each in reversed(lines) if each.job is not None}
+    matching = await data.find_jobs(org_state, board.queue, query.text)
+    page = jobs_page(board, query, visit.reads, visit.clock(), deaths, matching)
+    chart = None if is_live_part(visit.request) else await data.wait_chart(org_state, span_named("day"))
+    return {"page": page, "view": chart}
+
+
+async def _one(visit: Visit) -> Values:
+    data, org_state = visit.data, visit.org_state
+    job = await data.job(org_state, visit.number("job_id"))
+    if job is None or not visit.reads(job.repository):
+        raise NoSuchPageError
+    queue = (await data.board(org_state)).queue
+    outcome = await data.job_outcome(org_state, job, queue)
+    death = outcome.death
+    return {
+        "page": job_page(queue, job, outcome, visit.clock()),
+        "death": "" if death is None else address(death.runner_name, identity(death)),
+    }
+
+
+PAGES = (
+    Page("/jobs", "Jobs", "jobs.html", _list),
+    Page("/jobs/{job_id}", "Jobs", "job.html", _one),
+)
