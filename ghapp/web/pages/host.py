@@ -80,7 +80,7 @@ class PageHost:
         """Returns the visitor.
 
         Raises:
-            OtherAnswerError: nobody is signed in, or there is no App yet: redirects to the sign-in, or to the set-up.
+            OtherAnswerError: no visitor is signed in, or there is no App yet: a redirect to the sign-in, or to the set-up.
         """
         if taken := self.access.key.taken(request):
             raise OtherAnswerError(taken)
