@@ -80,7 +80,7 @@ class PageHost:
         """Returns the visitor.
 
         Raises:
-            OtherAnswerError: no visitor is signed in, or there is no App yet: a redirect to the sign-in, or to the set-up.
+            OtherAnswerError: a redirect to the sign-in, or, while there is no App, to the set-up.
         """
         if taken := self.access.key.taken(request):
             raise OtherAnswerError(taken)
