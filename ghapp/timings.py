@@ -1,8 +1,8 @@
 """How long processes wait for one another, and for servers that do not answer, before they go on without them.
 
 One value for a process: its settings have it, and hand it to what waits. It is no configuration: these waits fit into
-each other, and into what is promised (`tests/stories/test_patience.py`). Stories that would spend their time waiting
-run their roles with a shorter one.
+each other, and into what is promised (`tests/stories/roles/test_patience.py`). Stories that would spend their time
+waiting run their roles with a shorter one.
 """
 
 from __future__ import annotations

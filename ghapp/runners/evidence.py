@@ -189,6 +189,9 @@ class Evidence(NamedTuple):
     """Since when GitHub gives this ephemeral runner no jobs because of its version; see `outdated`."""
     was_busy: bool = False
     """True once GitHub has returned it busy; see `may_be_at_work`."""
+    job_dated_at: float | None = None
+    """GitHub's own date of its job's start, or of its end where the start is unknown, if that was ahead of our clock;
+    else None. Only for the order of jobs: dates of GitHub's are compared with each other as they are."""
 
     @property
     def is_busy(self) -> bool:

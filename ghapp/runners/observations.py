@@ -8,6 +8,7 @@ are epoch seconds.
 from __future__ import annotations
 
 from functools import partial
+from math import inf
 from typing import Protocol
 
 from ghapp.runners import remains as cluster
@@ -363,20 +364,37 @@ def absence_confirmed(evidence: Evidence, at: float) -> Evidence:
 
 
 def _is_older(evidence: Evidence, started_at: float) -> bool:
-    """True if a job that started at `started_at` is older than the recorded job, whose start or end may be missing."""
-    known = evidence.job_started_at if evidence.job_started_at is not None else evidence.job_ended_at
-    return known is not None and started_at <= known
+    """True if a job that started then is older than the recorded job, of which the start or the end may be missing.
+
+    Both dates are GitHub's own. If one were limited to the time of its delivery, and GitHub's clock is ahead, an older
+    job whose end is delivered late would seem to be the later one.
+    """
+    dates = (evidence.job_dated_at, evidence.job_started_at, evidence.job_ended_at)
+    recorded = next((each for each in dates if each is not None), None)
+    return recorded is not None and started_at <= recorded
 
 
-def job_started(evidence: Evidence, job_id: int, at: float) -> Evidence:
+def _ahead(at: float, known_at: float) -> float | None:
+    """Returns a date of GitHub's that is ahead of our clock, else None."""
+    return at if at > known_at else None
+
+
+def job_started(evidence: Evidence, job_id: int, at: float, known_at: float = inf) -> Evidence:
     """A delivery reported that this runner took a job.
 
     If the confirmation came before the delivery, it is revoked: GitHub is asked first whether the job is over.
+
+    Args:
+        evidence: of the runner.
+        job_id: of the job.
+        at: its start, as GitHub dates it.
+        known_at: when it became known (our clock): a later date counts as this, because it is no date.
     """
     if evidence.job_id == job_id and evidence.job_started_at is not None:
         return evidence
     if evidence.job_id != job_id and _is_older(evidence, at):
         return _with_another_job(evidence, job_id)
+    at, dated_at = min(at, known_at), _ahead(at, known_at)
     ended = evidence.job_ended_at if evidence.job_id == job_id else None
     is_at_work = ended is None and evidence.removed_at is None
     return evidence._replace(
@@ -395,6 +413,7 @@ def job_started(evidence: Evidence, job_id: int, at: float) -> Evidence:
         ephemeral=_after_another_job(evidence, job_id),
         job_lookups=0 if evidence.job_id != job_id else evidence.job_lookups,
         job_looked_up_at=None if evidence.job_id != job_id else evidence.job_looked_up_at,
+        job_dated_at=dated_at,
     )
 
 
@@ -411,24 +430,39 @@ def _with_another_job(evidence: Evidence, job_id: int) -> Evidence:
 
 
 def job_ended(
-    evidence: Evidence, job_id: int, at: float, started_at: float | None = None, *, dated: bool = True
+    evidence: Evidence,
+    job_id: int,
+    at: float,
+    started_at: float | None = None,
+    known_at: float = inf,
+    *,
+    dated: bool = True,
 ) -> Evidence:
     """A delivery, or GitHub's own answer, reported that this runner's job is over. It may come before the job's start.
 
-    `started_at` is the job's start, if known. GitHub gives up the job of a crashed agent ten minutes later or more.
-    That late end must not end the job that the agent took since, so starts are compared instead of ends.
+    GitHub gives up the job of a crashed agent ten minutes later or more. That late end must not end the job that the
+    agent took since, so starts are compared instead of ends.
 
-    With `dated` False, `at` is only when the end became known; a report with the time of the end replaces it. It shows
-    neither that the runner was alive at `at` nor that the job ran until then.
+    Args:
+        evidence: of the runner.
+        job_id: of the job.
+        at: its end, as GitHub dates it.
+        started_at: its start, as GitHub dates it; None: unknown.
+        known_at: as of `job_started`.
+        dated: False: `at` is only when the end became known; a report with the time of the end replaces it. It shows
+            neither that the runner was alive at `at` nor that the job ran until then.
     """
+    dated_at = _ahead(at if started_at is None else started_at, known_at)
     if evidence.job_id == job_id:
         if evidence.job_ended_at is not None and (evidence.job_end_dated or not dated):
             return evidence
-        started_at = evidence.job_started_at if evidence.job_started_at is not None else started_at
+        if evidence.job_started_at is not None:
+            started_at, dated_at = evidence.job_started_at, evidence.job_dated_at
     elif started_at is None and evidence.running_job is not None:
         return _with_another_job(evidence, job_id)  # unknown whether this job is older than the running one
     elif _is_older(evidence, at if started_at is None else started_at):
         return _with_another_job(evidence, job_id)
+    at, started_at = min(at, known_at), None if started_at is None else min(started_at, known_at)
     last_delivery_at = max(at, evidence.last_delivery_at or at)
     return evidence._replace(
         job_id=job_id,
@@ -439,6 +473,7 @@ def job_ended(
         job_end_dated=dated,
         retired_at=_retired_despite_job(evidence.retired_at, started_at),
         ephemeral=_after_another_job(evidence, job_id),
+        job_dated_at=dated_at,
     )
 
 
@@ -453,7 +488,7 @@ def job_found_over(evidence: Evidence | None, job_id: int, at: float, completed_
         return None
     if completed_at is None:
         return job_ended(evidence, job_id, at, dated=False)
-    return job_ended(evidence, job_id, min(at, completed_at))
+    return job_ended(evidence, job_id, completed_at, known_at=at)
 
 
 def reregistered(evidence: Evidence, as_id: int) -> Evidence:

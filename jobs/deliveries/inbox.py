@@ -247,11 +247,11 @@ def _folds(payload: Sequence[WorkflowJob], now: float) -> dict[int, Fold]:
 def _sighted(evidence: Evidence | None, job: WorkflowJob, now: float) -> Evidence:
     known = evidence or observations.first_observation(job.runner_id or 0, job.runner_name or "", now)
     if job.status == "in_progress":
-        return observations.job_started(known, job.id, _epoch(job.started_at, now))
+        return observations.job_started(known, job.id, _date(job.started_at, now), now)
     if job.status == "completed":
-        started_at = None if job.started_at is None else _epoch(job.started_at, now)
-        ended_at, is_dated = _epoch(job.completed_at, now), job.completed_at is not None
-        return observations.job_ended(known, job.id, ended_at, started_at, dated=is_dated)
+        started_at = None if job.started_at is None else job.started_at.timestamp()
+        ended_at, is_dated = _date(job.completed_at, now), job.completed_at is not None
+        return observations.job_ended(known, job.id, ended_at, started_at, now, dated=is_dated)
     return known
 
 
@@ -306,9 +306,14 @@ def _started_at(payload: WorkflowJob, now: float) -> float | None:
     return _epoch(payload.started_at, now) if took else None
 
 
+def _date(at: datetime | None, now: float) -> float:
+    """Returns a date as GitHub has it, `now` if there is none."""
+    return now if at is None else at.timestamp()
+
+
 def _epoch(at: datetime | None, now: float) -> float:
     """Returns a date of GitHub's, `now` if there is none; a date in the future is none: GitHub's clock may differ."""
-    return now if at is None else min(at.timestamp(), now)
+    return min(_date(at, now), now)
 
 
 def _known(event: str) -> str:

@@ -127,11 +127,15 @@ def test_each_mutation_is_named_by_one_section_and_each_that_is_named_exists():
         ("Function", "[`evidence.py`](../ghapp/pools/evidence.py) `covered_seconds`", 1),
         ("Function", "[`verdict.py`](../ghapp/runners/evidence.py) `covered_seconds`", 1),
         ("Function", "[`test_rules.py`](../tests/language/test_rules.py) `targets`", 1),
-        ("Story", "[`test_fuse.py`](../tests/stories/test_fuse.py) `test_a_pause_wins_over_everything`", 0),
-        ("Story", "[`test_fuse.py`](../tests/stories/test_fuse.py) `test_a_pause_wins`", 1),
-        ("Story", "[`test_fuse.py`](../tests/stories/test_fuse.py) `fuse`", 1),
+        ("Story", "[`test_fuse.py`](../tests/stories/remediation/test_fuse.py) `test_a_pause_wins_over_everything`", 0),
+        ("Story", "[`test_fuse.py`](../tests/stories/remediation/test_fuse.py) `test_a_pause_wins`", 1),
+        ("Story", "[`test_fuse.py`](../tests/stories/remediation/test_fuse.py) `fuse`", 1),
         ("Story", "[`evidence.py`](../ghapp/runners/evidence.py) `covered_seconds`", 2),
-        ("Table test", "[`test_fuse.py`](../tests/stories/test_fuse.py) `test_a_pause_wins_over_everything`", 1),
+        (
+            "Table test",
+            "[`test_fuse.py`](../tests/stories/remediation/test_fuse.py) `test_a_pause_wins_over_everything`",
+            1,
+        ),
     ],
 )
 def test_a_wrong_link_is_found(label, bullet, wrong):

@@ -10,7 +10,7 @@ from ghapp.queue.jobs import FAILURE_TTL_SECONDS, JobName
 from ghapp.queue.transitions import Execution
 from ghapp.timings import NORMAL
 from jobs.scheduler import Scheduler
-from tests.jobs.test_scheduler import clock, queue_redis, settings, the_work, time  # noqa: F401 - fixtures
+from tests.stories.roles.test_scheduler import clock, queue_redis, settings, the_work, time  # noqa: F401 - fixtures
 
 KEY, QUEUE = "report-7", "rq:queue:report"
 

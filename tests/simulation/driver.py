@@ -304,13 +304,12 @@ class Driver(Acting):
         self.delivered.append((self.engine.now, delivery))
         self.store.known_jobs.add(delivery.job_id)
         now = self.clock()
-        at, started_at = min(delivery.at, now), min(delivery.started_at, now)  # a date in the future is no date
 
         def fold(evidence: Evidence | None) -> Evidence:
             known = evidence or observations.first_observation(delivery.runner_id, delivery.runner_name, now)
             if delivery.over:
-                return observations.job_ended(known, delivery.job_id, at, started_at)
-            return observations.job_started(known, delivery.job_id, at)
+                return observations.job_ended(known, delivery.job_id, delivery.at, delivery.started_at, now)
+            return observations.job_started(known, delivery.job_id, delivery.at, now)
 
         self.fold(delivery.runner_id, fold)
         self.engine.trace("delivered", job=delivery.job_id, runner=delivery.runner_id, over=delivery.over)

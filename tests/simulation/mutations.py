@@ -108,8 +108,8 @@ def _granted_or_not(pools: decision.Pools, *rest: Any) -> list[Any]:
     return _candidates(forgetful, *rest)
 
 
-def _ended_by_its_end(known: evidence.Evidence, job_id: int, at: float, _started_at: float | None = None) -> Any:
-    return _job_ended(known, job_id, at, started_at=at)
+def _ended_by_its_end(known: evidence.Evidence, job_id: int, at: float, _started_at: float, known_at: float) -> Any:
+    return _job_ended(known, job_id, at, at, known_at)
 
 
 def _all_time_counts(_survey: Any, since: float, now: float) -> float:

@@ -397,7 +397,7 @@ FILLS = [
 that the store reads when it writes."""
 
 BOUNDED_ELSEWHERE = {
-    keys.queue_checks(ORG): "by its only writer: tests/stories/test_queue.py",
+    keys.queue_checks(ORG): "by its only writer: tests/stories/workflow_jobs/test_queue.py",
     keys.seen("", 1, 0, 0): "tests/store/test_seen_deliveries.py",
 }
 SIZE = {"hash": "hlen", "zset": "zcard", "list": "llen", "stream": "xlen", "set": "scard"}

@@ -13,7 +13,8 @@ from ghapp.installations.pacing import Purpose
 from ghapp.settings import Settings
 from jobs.context import open_context
 from jobs.installations.discover import discover_installations
-from tests.stories import fast_timings, next_version
+from tests.stories import fast_timings
+from tests.stories.roles import next_version
 from tests.support.commands import Forked, inherited
 
 PATIENCE_SECONDS = 30

@@ -1,9 +1,10 @@
 """How each observation changes the evidence, and which changes it may never cause."""
 
+from collections.abc import Sequence
 from functools import partial
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ghapp.runners.evidence import Evidence, Survey, observed_at
@@ -554,6 +555,32 @@ def after_deliveries(*deliveries: tuple[str, int, float]) -> Evidence:
         else:
             evidence = job_ended(evidence, job_id, at, started_at=STARTED_AT[job_id])
     return evidence
+
+
+def as_they_arrive(deliveries: Sequence[tuple[str, int, float]], ahead: float, delays: Sequence[float]) -> Evidence:
+    """The evidence after deliveries whose dates are ahead of our clock, and that arrive one after the other."""
+    evidence, now = first_observation(1, "linux-1", NOW), NOW
+    for (kind, job_id, at), delay in zip(deliveries, delays, strict=True):
+        now = max(now, at + delay)
+        if kind == "started":
+            evidence = job_started(evidence, job_id, at + ahead, now)
+        else:
+            evidence = job_ended(evidence, job_id, at + ahead, STARTED_AT[job_id] + ahead, now)
+        assert (evidence.job_started_at or 0.0) <= now
+        assert (evidence.job_ended_at or 0.0) <= now
+    return evidence
+
+
+@given(
+    deliveries=st.permutations([STARTED, LATE_ENDED, NEXT_STARTED, NEXT_ENDED]),
+    count=st.integers(1, 4),
+    ahead=st.sampled_from([0.5, 10.0, 19.0, 20.0, 21.0, 60.0, 3600.0]),
+    delays=st.lists(st.sampled_from([0.0, 1.0, 15.0, 700.0]), min_size=4, max_size=4),
+)
+@example([STARTED, NEXT_STARTED, LATE_ENDED, NEXT_ENDED], 3, 60.0, [1.0, 1.0, 1.0, 1.0])
+def test_a_clock_of_githubs_that_is_ahead_changes_nothing_in_the_order_of_jobs(deliveries, count, ahead, delays):
+    right, found = (as_they_arrive(deliveries[:count], each, delays[:count]) for each in (0.0, ahead))
+    assert (found.job_id, found.running_job) == (right.job_id, right.running_job)
 
 
 @pytest.mark.parametrize(
