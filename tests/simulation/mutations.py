@@ -370,6 +370,7 @@ MUTATIONS: Mapping[str, Mutation] = {
         "runs_a_job", lambda _evidence, _now: False, observations, verdict, decision, steps
     ),
     "the late end of an older job ends the one that runs": (Patch(observations, "job_ended", _ended_by_its_end),),
+    "jobs are ordered by our clock": (Patch(observations, "_ahead", lambda _at, _known_at: None),),
     "busy and never reported is idle": _everywhere(
         "may_run_an_unknown_job", lambda _evidence: False, absence, observations
     ),
@@ -571,6 +572,7 @@ MUTATIONS: Mapping[str, Mutation] = {
 
 
 CAUGHT_BY: Mapping[str, int] = {
+    "jobs are ordered by our clock": 5967,
     "a departure explains no newcomer that is listed a sweep later than those before": 5256,
     "a runner that went missing since the batch explains no newcomer": 5516,
     "one return shows that what waits in dry-run is false": 4194,
