@@ -182,7 +182,8 @@ def registration_seen(
     offline_since = None
     if not seen.online:
         offline_since = evidence.offline_since if evidence.offline_since is not None else at
-    return evidence._replace(
+    ended = _without_absence(_without_remediation(evidence, at) if is_moot else evidence)
+    return ended._replace(
         name=seen.name,
         first_seen=min(evidence.first_seen, at),  # a date from a clock that had jumped would prove a later batch
         labels=seen.labels,
@@ -198,31 +199,43 @@ def registration_seen(
         busy=seen.busy,
         was_online=evidence.was_online or seen.online or seen.busy,
         offline_since=offline_since,
+        back_at=at if evidence.missing_at is not None else evidence.back_at,
+        was_lost=_was_lost(evidence) if evidence.missing_at is not None else evidence.was_lost,
+        retired_at=_still_retired(evidence, at, listed=listed, alone=alone),
+        omissions=evidence.omissions + (evidence.absent_since is not None) if alone else 0,
+    )
+
+
+def _without_absence(evidence: Evidence) -> Evidence:
+    """The registration exists: ends the absence, and what was concluded from it."""
+    return evidence._replace(
         absent_since=None,
         absent_of=None,
         missing_at=None,
         confirmed_at=None,
-        back_at=at if evidence.missing_at is not None else evidence.back_at,
-        was_lost=_was_lost(evidence) if evidence.missing_at is not None else evidence.was_lost,
-        retired_at=_still_retired(evidence, at, listed=listed, alone=alone),
         reregistered_as=None,
-        granted_at=None if is_moot else evidence.granted_at,
-        event_id=None if is_moot else evidence.event_id,
-        removed_at=None if is_moot else evidence.removed_at,
-        replaced_at=None if is_moot else evidence.replaced_at,
-        would_remediate_at=None if is_moot else evidence.would_remediate_at,
         missing_from_partial_list_at=None,
-        deletion=None if is_moot else evidence.deletion,
         remains=None,
         not_needed_at=None,
-        successor=None if is_moot else evidence.successor,
-        healed_at=None if is_moot else evidence.healed_at,
-        past_loss=_past_loss(evidence, at) if is_moot else evidence.past_loss,
-        incident=None if is_moot else evidence.incident,
         returned_at=None,
-        omissions=evidence.omissions + (evidence.absent_since is not None) if alone else 0,
-        looked_at=None if is_moot else evidence.looked_at,
-        was_deleted=False if is_moot else evidence.was_deleted,
+    )
+
+
+def _without_remediation(evidence: Evidence, at: float) -> Evidence:
+    """The loss is over at `at`: cancels what was done about it, and keeps the loss itself for the incidents."""
+    return evidence._replace(
+        granted_at=None,
+        event_id=None,
+        removed_at=None,
+        replaced_at=None,
+        would_remediate_at=None,
+        deletion=None,
+        successor=None,
+        healed_at=None,
+        past_loss=_past_loss(evidence, at),
+        incident=None,
+        looked_at=None,
+        was_deleted=False,
     )
 
 
@@ -615,27 +628,8 @@ def not_needed(evidence: Evidence, at: float) -> Evidence:
 
 def busy_after_all(evidence: Evidence, at: float) -> Evidence:
     """GitHub refused to remove the runner because it is running a job: it was never lost."""
-    return evidence._replace(
-        busy=True,
-        was_online=True,
-        was_busy=True,
-        observed_at=at,
-        absent_since=None,
-        absent_of=None,
-        missing_at=None,
-        confirmed_at=None,
-        back_at=at,
-        was_lost=True,
-        granted_at=None,
-        event_id=None,
-        would_remediate_at=None,
-        deletion=None,
-        remains=None,
-        not_needed_at=None,
-        past_loss=_past_loss(evidence, at),
-        incident=None,
-        returned_at=None,
-        looked_at=None,
+    return _without_absence(_without_remediation(evidence, at))._replace(
+        busy=True, was_online=True, was_busy=True, observed_at=at, back_at=at, was_lost=True
     )
 
 

@@ -13,6 +13,7 @@ from ghapp.runners.observations import (
     OVERTAKING_SECONDS,
     STALE_LIST_SECONDS,
     absence_confirmed,
+    busy_after_all,
     first_observation,
     get_missed,
     job_ended,
@@ -741,3 +742,45 @@ class TestAJobFoundOverByQuery:
         missing = get_missed(unlisted(running, NOW - 60, 412), NOW)
         queried = job_found_over(missing, 1, NOW + 30, NOW - 700)
         assert (absence_confirmed(queried, NOW + waited).confirmed_at is not None) is is_confirmed
+
+
+ABSENT = {
+    "absent_since": NOW - 90,
+    "absent_of": 12,
+    "missing_at": NOW - 80,
+    "confirmed_at": NOW - 40,
+    "missing_from_partial_list_at": NOW - 95,
+    "reregistered_as": 77,
+    "remains": Remains(RemainsKind.RUNNING, NOW - 30, NOW - 30),
+    "not_needed_at": NOW - 20,
+    "returned_at": NOW - 100,
+}
+ACTED_ON = {
+    "granted_at": NOW - 30,
+    "event_id": "e1",
+    "removed_at": NOW - 25,
+    "replaced_at": NOW - 20,
+    "would_remediate_at": NOW - 30,
+    "successor": 78,
+    "healed_at": NOW - 10,
+    "looked_at": NOW - 28,
+    "was_deleted": True,
+    "incident": "i1",
+}
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [
+        lambda evidence: registration_seen(evidence, registration(id=evidence.id), NOW, listed=True),
+        lambda evidence: registration_seen(evidence, registration(id=evidence.id), NOW, listed=False),
+        lambda evidence: busy_after_all(evidence, NOW),
+    ],
+    ids=["listed", "returned alone", "busy, as its deletion was refused"],
+)
+def test_an_absence_that_is_over_leaves_nothing_of_itself(shown):
+    """Whatever stayed would date the next absence by this one."""
+    evidence = shown(online(observed_at=NOW - 100, listed=False)._replace(**ABSENT, **ACTED_ON))
+    defaults = Evidence._field_defaults
+    assert {name for name in {**ABSENT, **ACTED_ON} if getattr(evidence, name) != defaults[name]} == set()
+    assert evidence.past_loss is None  # an incident has it
