@@ -5,11 +5,35 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
-from ghapp.errors import BudgetSpentError, GitHubError, RateLimitedError
+from ghapp.errors import (
+    BudgetSpentError,
+    GitHubError,
+    InstallationMissingError,
+    InstallationSuspendedError,
+    NotFoundError,
+    PermissionMissingError,
+    RateLimitedError,
+    UnauthorizedError,
+)
 from ghapp.installations.installation import Installation
 from ghapp.runners.evidence import Evidence
 from ghapp.runners.failed_calls import call_failed
+from ghapp.runners.verdict import Reason
 from jobs.context import JobContext
+
+_REASONS: dict[type[GitHubError], Reason] = {
+    NotFoundError: Reason.PERMISSION_MISSING,
+    RateLimitedError: Reason.RATE_LIMITED,
+    UnauthorizedError: Reason.UNAUTHORIZED,
+    PermissionMissingError: Reason.PERMISSION_MISSING,
+    InstallationSuspendedError: Reason.INSTALLATION_SUSPENDED,
+    InstallationMissingError: Reason.INSTALLATION_GONE,
+}
+
+
+def reason_of_failure(error: GitHubError) -> Reason:
+    """Returns why GitHub gives no usable answer; a 404 for what must exist hides a missing permission."""
+    return _REASONS.get(type(error), Reason.GITHUB_UNAVAILABLE)
 
 
 async def record_failed_calls(
@@ -21,7 +45,7 @@ async def record_failed_calls(
     """
     at = context.clock()
     folds = {
-        runner_id: partial(call_failed, at=at, why=str(error))
+        runner_id: partial(call_failed, at=at, why=str(error), reason=reason_of_failure(error))
         for runner_id, error in failures.items()
         if not isinstance(error, BudgetSpentError | RateLimitedError)
     }

@@ -375,12 +375,11 @@ def _github(evidence: Evidence, terms: ReplacementTerms) -> _Block | None:
     failed, failure = failed_calls(evidence), terms.survey.failure
     if failed is None and terms.is_seen:
         return None
-    why = failure if failed is None else failed.why
-    is_refused = why in NOT_GRANTED
+    is_refused = (failure if failed is None else failed.reason) in NOT_GRANTED
     blocker = ReplacementBlocker.PERMISSION if is_refused else ReplacementBlocker.GITHUB
     if failed is None:
-        return blocker, f"the runners cannot be read ({why}); nothing is done without a list of them", is_refused
-    return blocker, f"GitHub gave no usable answer about it ({why}); nothing is done without one", is_refused
+        return blocker, f"the runners cannot be read ({failure}); nothing is done without a list of them", is_refused
+    return blocker, f"GitHub gave no usable answer about it ({failed.why}); nothing is done without one", is_refused
 
 
 def is_unanswered(status: ReplacementStatus, now: float, prove_seconds: float) -> bool:

@@ -46,12 +46,14 @@ class FailedCalls(NamedTuple):
     Attributes:
         times: how many.
         last_at: when the last one failed (epoch seconds).
-        why: its error.
+        why: its error, for people.
+        reason: its kind: a `verdict.Reason`.
     """
 
     times: int
     last_at: float
     why: str = ""
+    reason: str = ""
 
 
 class Registration(NamedTuple):

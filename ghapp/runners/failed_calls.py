@@ -37,13 +37,13 @@ def may_call(evidence: Evidence, now: float) -> bool:
     return failed is None or again_at is None or now < failed.last_at or now >= again_at
 
 
-def call_failed(evidence: Evidence | None, at: float, why: str) -> Evidence | None:
-    """GitHub refused a call about the runner, or gave no usable answer."""
+def call_failed(evidence: Evidence | None, at: float, why: str, reason: str) -> Evidence | None:
+    """GitHub refused a call about the runner, or gave no usable answer: `why` in words, and the `verdict.Reason`."""
     if evidence is None:
         return None
     before = failed_calls(evidence)
     times = 1 if before is None else before.times + 1
-    return evidence._replace(failed_calls=FailedCalls(times, at, why[:LONGEST_REASON]))
+    return evidence._replace(failed_calls=FailedCalls(times, at, why[:LONGEST_REASON], reason))
 
 
 def call_answered(evidence: Evidence | None) -> Evidence | None:

@@ -15,10 +15,8 @@ from ghapp.errors import (
     InstallationSuspendedError,
     NotFoundError,
     PermissionMissingError,
-    RateLimitedError,
     SpentLimit,
     StoreRefusedError,
-    UnauthorizedError,
 )
 from ghapp.github.response import PER_PAGE
 from ghapp.github.runner_list import ListResult, Progress, list_runners
@@ -33,6 +31,7 @@ from ghapp.runners.verdict import Reason
 from ghapp.store.presses import JOINED, SWEEP_TOPIC, Press
 from ghapp.store.views import load_remaining_losses
 from jobs.context import JobContext, configured, open_context
+from jobs.failed_calls import reason_of_failure
 from jobs.installations.discover import list_repositories_again
 from jobs.installations.enrol import warn_of_name
 from jobs.installations.forget import forget_unswept
@@ -50,15 +49,6 @@ RECORDING_SECONDS = 2.0
 
 FORGET_SECONDS = 600.0
 """While no list can be read, one sweep in so many seconds deletes what deliveries have left behind."""
-
-FAILURES: dict[type[GitHubError], Reason] = {
-    NotFoundError: Reason.PERMISSION_MISSING,
-    RateLimitedError: Reason.RATE_LIMITED,
-    UnauthorizedError: Reason.UNAUTHORIZED,
-    PermissionMissingError: Reason.PERMISSION_MISSING,
-    InstallationSuspendedError: Reason.INSTALLATION_SUSPENDED,
-    InstallationMissingError: Reason.INSTALLATION_GONE,
-}
 
 
 async def sweep(installation_id: int) -> None:
@@ -235,13 +225,13 @@ async def _reason(context: JobContext, installation: Installation, error: Except
     if isinstance(error, BudgetSpentError):
         return Reason.BUDGET_SPENT if error.limit is SpentLimit.SHARE else Reason.RATE_LIMITED
     if not isinstance(error, NotFoundError):
-        return FAILURES.get(type(error), Reason.GITHUB_UNAVAILABLE)
+        return reason_of_failure(error)
     try:
         now = await present_state(context, installation)
     except GitHubError as why:
         if installation.parent and isinstance(why, InstallationMissingError):
             await list_repositories_again(context, installation.parent)
-        return FAILURES.get(type(why), Reason.GITHUB_UNAVAILABLE)
+        return reason_of_failure(why)
     if installation.parent:
         return Reason.INSTALLATION_SUSPENDED if now.suspended else Reason.PERMISSION_MISSING
     now = await context.installations.put(now)  # the next sweep uses its new name

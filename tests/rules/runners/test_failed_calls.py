@@ -8,7 +8,7 @@ from ghapp.remediation.steps import ReplacementPath, RequestStep, awaits_remedia
 from ghapp.runners import absence
 from ghapp.runners.evidence import FailedCalls
 from ghapp.runners.failed_calls import call_failed, failed_calls, may_call, retry_at
-from ghapp.runners.verdict import Limits
+from ghapp.runners.verdict import Limits, Reason
 from tests.rules.builders import MICROSECOND, NOW, lost, online, present, registration, survey, suspect
 
 LIMITS = Limits()
@@ -37,11 +37,11 @@ def test_a_failure_that_is_dated_in_the_future_is_none():
 def test_failures_in_a_row_are_counted_and_those_of_an_earlier_loss_are_not():
     evidence = lost(absent_since=NOW - 60, missing_at=NOW - 50)
     for times in (1, 2, 3):
-        evidence = call_failed(evidence, NOW + times, "why")
-        assert evidence.failed_calls == FailedCalls(times, NOW + times, "why")
+        evidence = call_failed(evidence, NOW + times, "why", Reason.GITHUB_UNAVAILABLE)
+        assert evidence.failed_calls == FailedCalls(times, NOW + times, "why", Reason.GITHUB_UNAVAILABLE)
     again = evidence._replace(absent_since=NOW + 100, missing_at=NOW + 110)
     assert (failed_calls(again), may_call(again, NOW + 4)) == (None, True)
-    assert call_failed(again, NOW + 120, "why").failed_calls.times == 1
+    assert call_failed(again, NOW + 120, "why", Reason.GITHUB_UNAVAILABLE).failed_calls.times == 1
 
 
 @pytest.mark.parametrize(
@@ -58,8 +58,8 @@ def test_failures_of_an_offline_runner_belong_to_its_time_offline(evidence, coun
 
 
 def test_a_long_reason_is_cut_and_a_deleted_record_stays_deleted():
-    assert len(call_failed(lost(), NOW, "x" * 1000).failed_calls.why) == 200
-    assert call_failed(None, NOW, "why") is None
+    assert len(call_failed(lost(), NOW, "x" * 1000, Reason.GITHUB_UNAVAILABLE).failed_calls.why) == 200
+    assert call_failed(None, NOW, "why", Reason.GITHUB_UNAVAILABLE) is None
 
 
 @pytest.mark.parametrize(("after", "asks"), [(29.999, False), (30.0, True)])

@@ -40,8 +40,8 @@ def calls(app, method):
     return app.account()["calls"].get(f"{method} /orgs/{{org}}/actions/runners/{{runner_id}}", {"total": 0})["total"]
 
 
-@pytest.mark.parametrize("status", [500, 403])
-async def test_registrations_that_github_does_not_delete_are_tried_ever_less_often(story, asked, status):
+@pytest.mark.parametrize(("status", "blocker"), [(500, "github"), (403, "permission")])
+async def test_registrations_that_github_does_not_delete_are_tried_ever_less_often(story, asked, status, blocker):
     async with story(runners=30, ephemeral=False) as app:
         await live(app, asked, 4)
         app.sandbox.control.fault(match=ONE_RUNNER, method="DELETE", status=status)
@@ -54,6 +54,7 @@ async def test_registrations_that_github_does_not_delete_are_tried_ever_less_oft
         (reason,) = [each["text"] for each in document["evidence"] if "no usable answer" in each["text"]]
         assert f"{TRIES} calls in a row (" in reason
         assert "the next one is due at" in reason
+        assert document["remediation"]["blocked_by"] == blocker
         app.sandbox.control.no_faults()
         await live(app, asked, 17)
         records = await app.context.runners.all(app.installation)
