@@ -29,7 +29,9 @@ CHURN_SECONDS = 3600.0
 """How long before a batch the churn is looked at."""
 
 TIMES_AS_LONG = (1, 2, 4, 8)
-"""Of `prove_seconds`: the times that are tried for how long a departure explains a newcomer; else `CHURN_SECONDS`."""
+"""Multiples of `prove_seconds`: for how long a departure may explain a newcomer, the shortest that fits; if none does,
+`CHURN_SECONDS`.
+"""
 
 
 class Newcomers(NamedTuple):
@@ -131,7 +133,10 @@ def _registered_again(members: Iterable[tuple[Evidence, State]]) -> set[int]:
 
 
 def _explains_for(churn: _Churn, accepted_at: float, limits: FuseLimits) -> float:
-    """Returns for how long a departure explains a newcomer: the least whose half explains the most before the batch."""
+    """Returns for how long a departure explains a newcomer.
+
+    That is the shortest time of which one half explains as many newcomers from before the batch as an hour does.
+    """
     before = [each for each in churn.arrivals if each.at <= accepted_at]
     explaining = sorted([*churn.departures, *churn.requested])
     least = len(_unexplained(before, explaining, CHURN_SECONDS))

@@ -89,7 +89,7 @@ class FuseChange(NamedTuple):
 class Decision:
     """The decision: fuses to record first, then the plan for pools whose fuse was recorded."""
 
-    turns: tuple[FuseChange, ...]
+    fuse_changes: tuple[FuseChange, ...]
     plan: Plan
     pool_of: Mapping[int, str]
     """The pool of each candidate."""
@@ -102,10 +102,10 @@ class Decision:
         """Returns the decision without actions in these pools, because an admin changed their fuse in the meantime."""
         excluded = set(pools)
         if WHOLE_INSTALLATION in excluded:
-            return Decision(self.turns, Plan((), self.plan.deferred), self.pool_of, needed=self.needed)
+            return Decision(self.fuse_changes, Plan((), self.plan.deferred), self.pool_of, needed=self.needed)
         kept = tuple(runner_id for runner_id in self.plan.now if self.pool_of[runner_id] not in excluded)
         not_needed = tuple(each for each in self.not_needed if self.pool_of[each] not in excluded)
-        return Decision(self.turns, Plan(kept, self.plan.deferred), self.pool_of, not_needed, self.needed)
+        return Decision(self.fuse_changes, Plan(kept, self.plan.deferred), self.pool_of, not_needed, self.needed)
 
 
 def by_pool(
@@ -126,7 +126,7 @@ def decide(
     rules: Sequence[ReplacingRule],
     fuse_limits: FuseLimits,
     limits: RemediationLimits,
-    situation: DecisionInputs,
+    inputs: DecisionInputs,
 ) -> Decision:
     """Decides for one installation.
 
@@ -140,14 +140,14 @@ def decide(
         rules: the configured pools.
         fuse_limits: the `[fuse]` table.
         limits: the `[remediation]` table.
-        situation: the other inputs.
+        inputs: the other inputs.
     """
-    paused, survey, now = set(paused), situation.survey, situation.now
+    paused, survey, now = set(paused), inputs.survey, inputs.now
     acting = limits.mode == "act"
     if not acting:
         pools = {pool: [(_as_if_granted(each), state) for each, state in members] for pool, members in pools.items()}
     configured = {rule.name for rule in rules} if rules else set(pools)
-    counts = _Counts(pools, _patience(rules), fuse_limits, situation, paused, configured, acting)
+    counts = _Counts(pools, _patience(rules), fuse_limits, inputs, paused, configured, acting)
     recorded = fuses
     fuses = {pool: at_the_latest(each, now) for pool, each in recorded.items()}
     fuses = after_moves(fuses, {pool: {each.id for each, _ in members} for pool, members in pools.items()}, now)
@@ -158,7 +158,7 @@ def decide(
     changes |= _whole_installation(changes, recorded, counts)
     capacities = {pool: _capacity(pool, each.after, counts, changes) for pool, each in changes.items()}
     candidates = _candidates(pools, counts.patience, survey, now)
-    held = {each.id for members in pools.values() for each, _ in members if claim_on(situation.claimed, each.name, now)}
+    held = {each.id for members in pools.values() for each, _ in members if claim_on(inputs.claimed, each.name, now)}
     swept_at = survey.swept_at or 0.0
     recently = sum(
         (each.granted_at or 0.0) >= swept_at for members in pools.values() for each, _ in members if each.granted_at
@@ -185,11 +185,11 @@ def counts_for(
     fuses: Mapping[str, Fuse],
     rules: Sequence[ReplacingRule],
     fuse_limits: FuseLimits,
-    situation: DecisionInputs,
+    inputs: DecisionInputs,
 ) -> dict[str, FuseCounts]:
     """Returns the current counts of each fuse, including the installation's, for publication."""
     configured = {rule.name for rule in rules} if rules else set(pools)
-    counts = _Counts(pools, _patience(rules), fuse_limits, situation, (), configured, acting=True)
+    counts = _Counts(pools, _patience(rules), fuse_limits, inputs, (), configured, acting=True)
     stopped = {pool for pool, fuse in fuses.items() if fuse.position is Position.STOPPED}
     found = {pool: counts.of(pool, fuse) for pool, fuse in fuses.items() if pool in pools}
     if WHOLE_INSTALLATION in fuses:
@@ -204,14 +204,14 @@ class _Counts:
     pools: Pools
     patience: Mapping[str, float | None]
     limits: FuseLimits
-    situation: DecisionInputs
+    inputs: DecisionInputs
     paused: Collection[str]
     configured: Collection[str]
     acting: bool
 
     def next_fuse(self, pool: str, fuses: Mapping[str, Fuse]) -> tuple[Fuse, FuseCounts]:
         """Returns a pool's fuse after counting the pool, and the counts."""
-        fuse, whole, now = fuses.get(pool, _CLOSED), fuses.get(WHOLE_INSTALLATION, _CLOSED), self.situation.now
+        fuse, whole, now = fuses.get(pool, _CLOSED), fuses.get(WHOLE_INSTALLATION, _CLOSED), self.inputs.now
         is_held = not self.acting or pool in self.paused or whole.holds_requests
         if is_held and Position.PROVING in (fuse.position, whole.position):
             fuse = replace(fuse, held_at=now)
@@ -221,16 +221,16 @@ class _Counts:
 
     def of(self, pool: str, fuse: Fuse) -> FuseCounts:
         """Counts one pool. A paused pool never settles by itself: the admin decides."""
-        members, situation = self.pools.get(pool, ()), self.situation
+        members, inputs = self.pools.get(pool, ()), self.inputs
         counted = fuse_counts(
             members,
             fuse,
-            situation.survey,
-            situation.now,
+            inputs.survey,
+            inputs.now,
             self.limits,
             self.patience.get(pool),
             self.queued_for(pool),
-            situation.reaped.get(pool, 0),
+            inputs.reaped.get(pool, 0),
             acting=self.acting,
         )
         return replace(counted, calm_seconds=0.0) if members and pool in self.paused else counted
@@ -250,7 +250,7 @@ class _Counts:
         counted = replace(
             counted, since_return=min(returned, default=None), found=sum(each.found for each in of_pool.values())
         )
-        of_no_pool = sum(count for pool, count in self.situation.reaped.items() if pool not in self.pools)
+        of_no_pool = sum(count for pool, count in self.inputs.reaped.items() if pool not in self.pools)
         return replace(counted, lost=counted.lost + of_no_pool, expected=counted.expected + of_no_pool)
 
     def waits_alone(self, pool: str, stopped: Collection[str]) -> bool:
@@ -259,11 +259,11 @@ class _Counts:
 
     def queued_for(self, pool: str) -> int | None:
         """Returns the number of waiting jobs that a runner of the pool, lost or not, could take; None: unknown."""
-        if self.situation.queued is None:
+        if self.inputs.queued is None:
             return None
         members = self.pools.get(pool, ())
         label_sets = {_labels(each) for each, _ in members}
-        return sum(any(wanted <= labels for labels in label_sets) for wanted in self.situation.queued)
+        return sum(any(wanted <= labels for labels in label_sets) for wanted in self.inputs.queued)
 
     def needed(self, pool: str) -> list[int]:
         """Returns the ids of runners whose loss was written off, as many as waiting jobs of the pool lack.
@@ -271,8 +271,8 @@ class _Counts:
         A job may take an idle runner, the successor of a loss that waits, or one whose replacement was accepted lately;
         the oldest loss returns first.
         """
-        lately = self.situation.now - self.limits.prove_seconds
-        wanted, members = self.situation.queued, self.pools[pool]
+        lately = self.inputs.now - self.limits.prove_seconds
+        wanted, members = self.inputs.queued, self.pools[pool]
         written_off = sorted(
             (each for each, state in members if state is State.RETIRED and each.not_needed_at is not None),
             key=lambda each: (each.confirmed_at or 0.0, each.id),
@@ -289,7 +289,7 @@ class _Counts:
 
     def _lost(self, pool: str, fuse: Fuse) -> list[int]:
         """Returns the ids of lost runners of the pool, those with a grant of this fuse included."""
-        since = self.situation.now if fuse.since is None else fuse.since
+        since = self.inputs.now if fuse.since is None else fuse.since
         lost = {State.INVALIDATED, State.SUSPECT, State.OFFLINE}
         members = self.pools.get(pool, ())
         return [each.id for each, state in members if state in lost or (each.granted_at or 0.0) >= since]
@@ -321,7 +321,7 @@ def _whole_installation(
     threshold. If a batch has successors in some pools but not in others, only the latter pools stop; and a pool of
     which no request is accepted stops alone in any case.
     """
-    now, limits = counts.situation.now, counts.limits
+    now, limits = counts.inputs.now, counts.limits
     before = at_the_latest(recorded.get(WHOLE_INSTALLATION, _CLOSED), now)
     if not counts.acting and before.position is Position.PROVING:
         before = replace(before, held_at=now)
@@ -363,7 +363,7 @@ def _capacity(pool: str, fuse: Fuse, counts: _Counts, changes: Mapping[str, Fuse
     capacity = PoolCapacity(
         paused=pool in counts.paused,
         configured=is_whole or pool in counts.configured,
-        open_requests=counts.situation.open_requests.get(pool, 0),
+        open_requests=counts.inputs.open_requests.get(pool, 0),
     )
     if fuse.position is Position.CLOSED:
         return capacity

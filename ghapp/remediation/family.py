@@ -81,8 +81,8 @@ def needs_family(alone: Decision, whole: Fuse) -> bool:
         alone: what the scope would decide if it were the only one.
         whole: the fuse `*` as recorded.
     """
-    turns = any(each.pool == WHOLE_INSTALLATION for each in alone.turns)
-    return whole.position is not Position.CLOSED or turns or bool(alone.plan.now)
+    is_changed = any(each.pool == WHOLE_INSTALLATION for each in alone.fuse_changes)
+    return whole.position is not Position.CLOSED or is_changed or bool(alone.plan.now)
 
 
 def decide_for_family(
@@ -125,10 +125,10 @@ def decide_for_family(
     if whole is not None and is_batch_undecided(proving, whole, fuse_limits, inputs):
         return FamilyDecision(None, dict.fromkeys(scopes, NOTHING_DECIDED), is_open=True)
     decision = decide(pools, fuses, paused, rules, fuse_limits, limits, inputs)
-    turned = next((each for each in decision.turns if each.pool == WHOLE_INSTALLATION), tripped)
-    last = turned.after if turned is not None else whole or Fuse()
+    whole_change = next((each for each in decision.fuse_changes if each.pool == WHOLE_INSTALLATION), tripped)
+    last = whole_change.after if whole_change is not None else whole or Fuse()
     return FamilyDecision(
-        whole=None if turned is None else turned._replace(before=whole),
+        whole=None if whole_change is None else whole_change._replace(before=whole),
         parts={each: _part(decision, places[each]) if each in places else NOTHING_DECIDED for each in scopes},
         is_open=last.position is not Position.CLOSED,
     )
@@ -275,15 +275,15 @@ def _part(decision: Decision, place: int) -> Decision:
     def own(runner_ids: Iterable[int]) -> tuple[int, ...]:
         return tuple(_own_id(each) for each in runner_ids if each >> _ID_BITS == place)
 
-    turns = tuple(
+    fuse_changes = tuple(
         FuseChange(_own_name(pool), _own_fuse(before), _own_fuse(after) or Fuse(), counted)
-        for pool, before, after, counted in decision.turns
+        for pool, before, after, counted in decision.fuse_changes
         if pool != WHOLE_INSTALLATION and _place_of(pool) == place
     )
     deferred = {_own_id(each): why for each, why in decision.plan.deferred.items() if each >> _ID_BITS == place}
     pool_of = {_own_id(each): _own_name(pool) for each, pool in decision.pool_of.items() if _place_of(pool) == place}
     return Decision(
-        turns, Plan(own(decision.plan.now), deferred), pool_of, own(decision.not_needed), own(decision.needed)
+        fuse_changes, Plan(own(decision.plan.now), deferred), pool_of, own(decision.not_needed), own(decision.needed)
     )
 
 

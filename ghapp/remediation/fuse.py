@@ -233,20 +233,20 @@ def _strictness(fuse: Fuse) -> tuple[int, bool]:
     return (Position.CLOSED, Position.PROVING, Position.STOPPED).index(fuse.position), fuse.holds_requests
 
 
-def next_fuse(fuse: Fuse, pool: FuseCounts, now: float, limits: FuseLimits, *, acting: bool = True) -> Fuse:
+def next_fuse(fuse: Fuse, counts: FuseCounts, now: float, limits: FuseLimits, *, acting: bool = True) -> Fuse:
     """Returns the fuse after counting its pool; the same object if nothing changes.
 
     `acting` is False if nothing is requested: in dry-run, or if remediation is off.
     """
     match fuse.position:
         case Position.CLOSED:
-            return _watch(fuse, pool, now, limits, acting=acting)
+            return _watch(fuse, counts, now, limits, acting=acting)
         case Position.PROVING if not acting:
-            return _wait_out(fuse, pool, now, limits)
+            return _wait_out(fuse, counts, now, limits)
         case Position.PROVING:
-            return _prove(fuse, pool, now, limits)
+            return _prove(fuse, counts, now, limits)
         case Position.STOPPED:
-            return _settle(fuse, pool, now, limits)
+            return _settle(fuse, counts, now, limits)
 
 
 def resume(fuse: Fuse, now: float, limits: FuseLimits, by: str = "") -> Fuse:
@@ -271,17 +271,17 @@ def stop(fuse: Fuse, now: float, reason: FuseReason) -> Fuse:
     return replace(fuse, position=Position.STOPPED, reason=reason, stopped_at=now)
 
 
-def failure(pool: FuseCounts, limits: FuseLimits) -> FuseReason:
+def failure(counts: FuseCounts, limits: FuseLimits) -> FuseReason:
     """Returns why the current batch failed; `NONE` if it did not, or not yet.
 
     One request that is not accepted fails no batch of which others were: these prove whether replacing helps.
     """
-    if pool.pending:
+    if counts.pending:
         return FuseReason.NONE
-    if pool.overdue and not pool.accepted:
+    if counts.overdue and not counts.accepted:
         return FuseReason.REQUEST_NOT_ACCEPTED
-    is_over = pool.accepted > 0 and pool.proving_seconds > limits.prove_seconds
-    is_helpful = pool.successors > 0 or pool.is_hidden_by_churn
+    is_over = counts.accepted > 0 and counts.proving_seconds > limits.prove_seconds
+    is_helpful = counts.successors > 0 or counts.is_hidden_by_churn
     return FuseReason.BATCH_NEVER_ONLINE if is_over and not is_helpful else FuseReason.NONE
 
 
@@ -290,13 +290,13 @@ def threshold(expected: int, limits: FuseLimits) -> int:
     return max(limits.floor, ceil(limits.fraction * expected - FLOAT_NOISE))
 
 
-def room(fuse: Fuse, pool: FuseCounts) -> int | None:
+def room(fuse: Fuse, counts: FuseCounts) -> int | None:
     """Returns how many more replacements the fuse allows now; None for no limit."""
     match fuse.position:
         case Position.CLOSED:
             return None
         case Position.PROVING:
-            return max(0, fuse.allowed - pool.granted)
+            return max(0, fuse.allowed - counts.granted)
         case Position.STOPPED:
             return 0
 
@@ -355,25 +355,25 @@ def has_stepped(before: Fuse, after: Fuse) -> bool:
     return before != replace(after, held_at=before.held_at, runners=before.runners)
 
 
-def _watch(fuse: Fuse, pool: FuseCounts, now: float, limits: FuseLimits, *, acting: bool) -> Fuse:
-    if pool.waiting == 0:
+def _watch(fuse: Fuse, counts: FuseCounts, now: float, limits: FuseLimits, *, acting: bool) -> Fuse:
+    if counts.waiting == 0:
         return fuse  # no replacement is due
-    if pool.lost >= threshold(pool.expected, limits):
-        return _trip(fuse, pool, now, limits, FuseReason.MASS_LOSS)
+    if counts.lost >= threshold(counts.expected, limits):
+        return _trip(fuse, counts, now, limits, FuseReason.MASS_LOSS)
     if not acting and fuse.reason in (FuseReason.UNPROVEN, FuseReason.REGISTRATIONS_RETURNED):
         on_watch = False  # it would close again at once
     elif fuse.reason is FuseReason.UNPROVEN:
         on_watch = True
     else:
-        on_watch = _closed_within(limits.cooldown_seconds, pool)
-    return _trip(fuse, pool, now, limits, FuseReason.LOSS_ON_WATCH) if on_watch else fuse
+        on_watch = _closed_within(limits.cooldown_seconds, counts)
+    return _trip(fuse, counts, now, limits, FuseReason.LOSS_ON_WATCH) if on_watch else fuse
 
 
-def _closed_within(seconds: float, pool: FuseCounts) -> bool:
-    return pool.healed_seconds is not None and pool.healed_seconds < seconds
+def _closed_within(seconds: float, counts: FuseCounts) -> bool:
+    return counts.healed_seconds is not None and counts.healed_seconds < seconds
 
 
-def _trip(fuse: Fuse, pool: FuseCounts, now: float, limits: FuseLimits, reason: FuseReason) -> Fuse:
+def _trip(fuse: Fuse, counts: FuseCounts, now: float, limits: FuseLimits, reason: FuseReason) -> Fuse:
     """Starts with the first batch, or continues with the earlier batches if the fuse closed lately without a proof.
 
     That is if registrations returned within the window, or within `UNPROVEN_SECONDS` if nothing was requested, or if
@@ -384,7 +384,7 @@ def _trip(fuse: Fuse, pool: FuseCounts, now: float, limits: FuseLimits, reason: 
         FuseReason.UNPROVEN: UNPROVEN_SECONDS,
         FuseReason.HIDDEN_BY_CHURN: UNPROVEN_SECONDS,
     }.get(fuse.reason, 0.0)
-    if fuse.since is not None and _closed_within(lasts, pool):
+    if fuse.since is not None and _closed_within(lasts, counts):
         return replace(fuse, position=Position.PROVING, reason=reason, tripped_for=reason)
     return _start_proving(fuse, now, limits, reason)
 
@@ -409,64 +409,64 @@ def _closed(fuse: Fuse, now: float, reason: FuseReason) -> Fuse:
     return Fuse(healed_at=now, reason=reason)
 
 
-def _wait_out(fuse: Fuse, pool: FuseCounts, now: float, limits: FuseLimits) -> Fuse:
+def _wait_out(fuse: Fuse, counts: FuseCounts, now: float, limits: FuseLimits) -> Fuse:
     """Updates a proving fuse while nothing is requested.
 
     Some returned registrations do not show that the other losses are false: as long as one waits, nothing is proven.
     """
-    if pool.waiting > 0 and pool.lost >= threshold(pool.expected, limits):
+    if counts.waiting > 0 and counts.lost >= threshold(counts.expected, limits):
         return fuse
-    is_false = pool.since_return is not None and not (pool.waiting or pool.pending or pool.overdue)
+    is_false = counts.since_return is not None and not (counts.waiting or counts.pending or counts.overdue)
     return _closed(fuse, now, FuseReason.REGISTRATIONS_RETURNED if is_false else FuseReason.UNPROVEN)
 
 
-def _prove(fuse: Fuse, pool: FuseCounts, now: float, limits: FuseLimits) -> Fuse:
-    if pool.pending:
+def _prove(fuse: Fuse, counts: FuseCounts, now: float, limits: FuseLimits) -> Fuse:
+    if counts.pending:
         return fuse  # the proof begins when the last request of the batch is accepted
-    if pool.waiting == 0 and _has_returned_lately(pool, limits):
+    if counts.waiting == 0 and _has_returned_lately(counts, limits):
         return _closed(fuse, now, FuseReason.REGISTRATIONS_RETURNED)
-    if failed := failure(pool, limits):
+    if failed := failure(counts, limits):
         return stop(fuse, now, failed)
-    if pool.waiting > 0 and pool.granted < fuse.allowed:
+    if counts.waiting > 0 and counts.granted < fuse.allowed:
         return fuse  # the batch is not fully granted yet
-    if pool.is_proven or pool.proving_seconds > limits.prove_seconds:
-        return _go_on(fuse, pool, now, limits)
+    if counts.is_proven or counts.proving_seconds > limits.prove_seconds:
+        return _go_on(fuse, counts, now, limits)
     return fuse
 
 
-def _go_on(fuse: Fuse, pool: FuseCounts, now: float, limits: FuseLimits) -> Fuse:
+def _go_on(fuse: Fuse, counts: FuseCounts, now: float, limits: FuseLimits) -> Fuse:
     """Starts the next batch, or closes if no loss waits: successors of the batch are online, or hidden by churn."""
-    if pool.waiting == 0:
-        is_hidden = pool.accepted > 0 and not pool.successors
+    if counts.waiting == 0:
+        is_hidden = counts.accepted > 0 and not counts.successors
         return _closed(fuse, now, FuseReason.HIDDEN_BY_CHURN if is_hidden else FuseReason.HEALED)
-    if _has_returned_lately(pool, limits):
+    if _has_returned_lately(counts, limits):
         return fuse  # the returned runners may not have been lost: this evidence allows no further batch
-    batch = 2 * min(pool.successors, pool.accepted, fuse.batch)
+    batch = 2 * min(counts.successors, counts.accepted, fuse.batch)
     return replace(
         fuse,
         position=Position.PROVING,
         batch=batch,
-        allowed=pool.granted + batch,
+        allowed=counts.granted + batch,
         reason=FuseReason.BATCH_ONLINE,
         batch_at=now,
         stopped_at=None,
     )
 
 
-def _has_returned_lately(pool: FuseCounts, limits: FuseLimits) -> bool:
-    return pool.since_return is not None and pool.since_return < limits.window_seconds
+def _has_returned_lately(counts: FuseCounts, limits: FuseLimits) -> bool:
+    return counts.since_return is not None and counts.since_return < limits.window_seconds
 
 
-def _settle(fuse: Fuse, pool: FuseCounts, now: float, limits: FuseLimits) -> Fuse:
+def _settle(fuse: Fuse, counts: FuseCounts, now: float, limits: FuseLimits) -> Fuse:
     """Updates a stopped fuse: what it stopped for may happen late, or an admin may have nothing left to decide."""
-    if fuse.reason is FuseReason.REQUEST_NOT_ACCEPTED and (pool.accepted or not pool.in_batch):
+    if fuse.reason is FuseReason.REQUEST_NOT_ACCEPTED and (counts.accepted or not counts.in_batch):
         return replace(fuse, position=Position.PROVING, reason=FuseReason.REQUEST_ACCEPTED, stopped_at=None)
-    is_in_time = pool.proving_seconds <= LATE_SECONDS
-    if fuse.reason is FuseReason.BATCH_NEVER_ONLINE and pool.successors and not pool.pending and is_in_time:
-        return _go_on(fuse, pool, now, limits)
-    if pool.calm_seconds < limits.window_seconds or fuse.reason is FuseReason.UNREADABLE:
+    is_in_time = counts.proving_seconds <= LATE_SECONDS
+    if fuse.reason is FuseReason.BATCH_NEVER_ONLINE and counts.successors and not counts.pending and is_in_time:
+        return _go_on(fuse, counts, now, limits)
+    if counts.calm_seconds < limits.window_seconds or fuse.reason is FuseReason.UNREADABLE:
         return fuse
-    if pool.waiting == 0:
-        has_returned = pool.since_return is not None
+    if counts.waiting == 0:
+        has_returned = counts.since_return is not None
         return _closed(fuse, now, FuseReason.REGISTRATIONS_RETURNED if has_returned else FuseReason.NOT_NEEDED)
-    return _closed(fuse, now, FuseReason.NOT_NEEDED) if pool.queued == 0 else fuse
+    return _closed(fuse, now, FuseReason.NOT_NEEDED) if counts.queued == 0 else fuse

@@ -33,13 +33,15 @@ AROUND_SECONDS = 300.0
 """Those that came for so long before and after are looked at on their own."""
 
 SHARES = (1 / 8, 1 / 4, 1 / 2, 1, 2, 4)
-"""Of `prove_seconds`: the times that are tried for how soon newcomers are given a job."""
+"""Multiples of `prove_seconds`, tried in turn: how soon newcomers are given a job."""
 
 FEWEST_PEERS = 10
 """Fewer newcomers of a span show nothing."""
 
 LEAST_SHARE, MOST_SHARE = 0.9, 0.98
-"""Of the newcomers, for each time that is tried: fewer with a job show nothing; more count as no more than that."""
+"""Of the newcomers that were given a job in time: a smaller share than the first shows nothing; the second is the most
+that is counted, for no share is certainty.
+"""
 
 TOGETHER_SECONDS = 60.0
 """Runners that went missing within so long of those that wait belong to the same loss."""

@@ -102,7 +102,7 @@ def plan(
     left = {pool: capacity.room for pool, capacity in pools.items()}
     open_requests = Counter({pool: capacity.open_requests for pool, capacity in pools.items()})
     whole_left = whole.room
-    unlimited = limits.per_sweep - granted_since_sweep
+    left_of_sweep = limits.per_sweep - granted_since_sweep
     ordered = sorted(candidates, key=lambda candidate: (candidate.since, candidate.runner_id))
     for runner_id, pool, _, claimed, waits in ordered:
         capacity = pools.get(pool, PoolCapacity())
@@ -123,7 +123,7 @@ def plan(
             deferred[runner_id] = Deferral.FUSE_STOPPED if whole.stopped else Deferral.FUSE_PROVING
         elif room is not None and room <= 0:
             deferred[runner_id] = Deferral.FUSE_STOPPED if capacity.stopped else Deferral.FUSE_PROVING
-        elif room is None and whole_left is None and unlimited <= 0:
+        elif room is None and whole_left is None and left_of_sweep <= 0:
             deferred[runner_id] = Deferral.PER_SWEEP
         else:
             chosen.append(runner_id)
@@ -133,5 +133,5 @@ def plan(
             if whole_left is not None:
                 whole_left -= 1
             if room is None and whole_left is None:
-                unlimited -= 1
+                left_of_sweep -= 1
     return Plan(tuple(chosen), deferred)

@@ -29,9 +29,9 @@ REQUESTS = uuid.UUID("0e1a1f4e-7d0b-4a39-9d6d-6a0c8f1c2b55")
 
 
 class RemediationStep(StrEnum):
-    """The next step of a remediation."""
+    """The next step of a remediation. To proceed is to remove the registration, or after that to send the request."""
 
-    REMOVE = "remove"
+    PROCEED = "proceed"
     RECORD_RETURN = "record-return"
     RECORD_SUCCESSOR = "record-successor"
     CALL_OFF = "call-off"
@@ -170,10 +170,11 @@ def is_requested(evidence: Evidence, event_id: str) -> bool:
 
 
 def may_hand_out(evidence: Evidence | None, path: ReplacementPath, event_id: str, now: float) -> bool:
-    """True if a listener may read the request of that id from the stream of events, as long as that is after it.
+    """True if the stream of events may hand the request of that id to a listener, however long ago it was published.
 
-    A listener may act on it by name, so that it must be open. One that its URL has just accepted is still news, for as
-    long as GitHub's answer permits to send it. Where controllers poll, they read `replace`, and there are no requests.
+    A listener acts by the runner's name, so that the request must be open. One that its URL has just accepted is still
+    news, for as long as GitHub's answer permits to send it. Where controllers poll, they read `replace`, and there are
+    no requests.
     """
     if evidence is None or evidence.event_id != event_id or path is ReplacementPath.POLL:
         return False
@@ -201,20 +202,17 @@ def step_after(evidence: Evidence, answer: Registration | None, same_name: Itera
     """Returns the next step, by a GET just before it (None: 404) and the list of runners with its name.
 
     That is before the removal, and again before a request that has waited since: for a pause, or in a crash. A list may
-    show a removed runner for some minutes more, so that only its own GET proves its return then. After the removal,
-    `REMOVE` means that nothing speaks against the request.
+    show a removed runner for some minutes more, so that only its own GET proves its return then.
     """
-    if evidence.removed_at is not None:
-        if answer is not None:
+    is_removed = evidence.removed_at is not None
+    if is_removed or evidence.confirmed_at is not None:
+        if (answer if is_removed else present(evidence, answer, same_name)) is not None:
             return RemediationStep.RECORD_RETURN
-        return RemediationStep.REMOVE if successor_of(evidence, same_name) is None else RemediationStep.RECORD_SUCCESSOR
-    if evidence.confirmed_at is not None:
-        if present(evidence, answer, same_name) is not None:
-            return RemediationStep.RECORD_RETURN
-        return RemediationStep.REMOVE if successor_of(evidence, same_name) is None else RemediationStep.RECORD_SUCCESSOR
+        is_replaced = successor_of(evidence, same_name) is not None
+        return RemediationStep.RECORD_SUCCESSOR if is_replaced else RemediationStep.PROCEED
     # Granted for being offline: it must still be offline. One 404 is only a hint; a sweep will detect a loss.
     still_offline = answer is not None and not answer.online and not answer.busy
-    return RemediationStep.REMOVE if still_offline else RemediationStep.CALL_OFF
+    return RemediationStep.PROCEED if still_offline else RemediationStep.CALL_OFF
 
 
 def present(evidence: Evidence, answer: Registration | None, same_name: Iterable[Registration]) -> Registration | None:

@@ -1,13 +1,12 @@
 """What is wrong now in an organization, the worst first: the beginning of every surface. Pure.
 
 The page, `ghapp runners`, the terminal, the check run and the API begin with the first of these headlines, and list the
-others as what is open. Each says what is wrong, what it means, and what to do next: the sentences exist here alone.
+others as what is open; messages and the page of an open incident are made of them, too. Each says what is wrong, what
+it means, and what to do next: the sentences exist here alone.
 
-In this order: GitHub cannot be read; runners are lost; many are missing at once; a fuse is not closed; too old runners;
-jobs without a runner; a gate failed; phantoms; sources of the cluster that are not seen; a pause; offline runners; jobs
-that wait for a busy pool; versions that end soon. Within one kind, what waits for a person comes first. A suspect is no
-headline in its first minutes, for each ephemeral runner is one for seconds at the end of its job; as many at once as
-would trip a fuse are one from their first list on.
+They come in the order of `HeadlineKind`; within one kind, what waits for a person comes first. A suspect is no headline
+in its first minutes, for each ephemeral runner is one for seconds at the end of its job; as many at once as would trip
+a fuse are one from their first list on.
 """
 
 from __future__ import annotations

@@ -94,7 +94,7 @@ class BatchResult(msgspec.Struct, frozen=True):
 
 
 class RunnersPage(msgspec.Struct, frozen=True):
-    """A page of the fleet, by id. `total` counts all matches, `healed` those whose replacement was accepted."""
+    """A page of the fleet, by id. `total` counts all matches, `healed` those whose replacement runner is online."""
 
     runners: list[HealthDocument]
     total: Annotated[int, msgspec.Meta(ge=0)]

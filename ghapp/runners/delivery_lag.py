@@ -315,7 +315,7 @@ def log_after_failure(log: DeliveryLog, why: str, now: float) -> DeliveryLog:
 
 
 def may_be_explained(evidence: Evidence, gaps: Sequence[DeliveryGap], survey: Survey) -> bool:
-    """True if a missing or late delivery may explain this absence: of the time in which the runner left, some are.
+    """True if deliveries of the time in which the runner left are missing or late: one may explain its absence.
 
     A persistent runner stays registered after its job, so that no delivery explains its absence.
     """
@@ -340,7 +340,7 @@ def left_in_gap(evidence: Evidence, gaps: Sequence[DeliveryGap], survey: Survey)
     It left between the last list that returned it and the first that lacked it.
     """
     lacked_at = missing_since(evidence)
-    returned_at, last_returned_at = lacked_at - LIST_LASTS_SECONDS, evidence.returned_at
+    returned_at, last_returned_at = lacked_at - LIST_LASTS_SECONDS, evidence.last_registered_at
     if last_returned_at is not None and last_returned_at <= lacked_at:
         returned_at = max(returned_at, last_returned_at)
     for begin, end in survey.blind:

@@ -1,6 +1,7 @@
-"""Observations of one runner, each with its source and time.
+"""What is known of one runner (`Evidence`), and of an installation's lists (`Survey`).
 
-`Evidence` is a value; the functions of `observations` add to it. Times are epoch seconds (float); None means never.
+Both are values; the functions of `observations` and `absence` add to them. Times are epoch seconds (float); None means
+never.
 """
 
 from __future__ import annotations
@@ -170,7 +171,7 @@ class Evidence(NamedTuple):
     """When the confirmation of an absence was first deferred because deliveries were missing or late. Belongs to an
     earlier absence if it is before the present one."""
 
-    returned_at: float | None = None
+    last_registered_at: float | None = None
     """When GitHub last returned the registration of an absent runner; None while it is present."""
     omissions: int = 0
     """How many lists in a row lacked the runner although its GET found it."""
@@ -201,7 +202,7 @@ class Evidence(NamedTuple):
 
         That job, or another one, is running.
         """
-        returned_at = self.observed_at if self.returned_at is None else self.returned_at
+        returned_at = self.observed_at if self.last_registered_at is None else self.last_registered_at
         ended_at = self.job_ended_at
         return self.busy and (ended_at is None or (returned_at is not None and returned_at > ended_at + SECOND))
 

@@ -217,7 +217,7 @@ def _without_absence(evidence: Evidence) -> Evidence:
         missing_from_partial_list_at=None,
         remains=None,
         not_needed_at=None,
-        returned_at=None,
+        last_registered_at=None,
     )
 
 
@@ -261,12 +261,12 @@ def _with_last_return(evidence: Evidence, seen: Registration, at: float) -> Evid
         return evidence
     if at > missing_since(evidence):
         return _missing_after_return(evidence, seen, at)
-    returned_at = evidence.returned_at
+    returned_at = evidence.last_registered_at
     if returned_at is None or not returned_at < at < missing_since(evidence):
         return evidence
     was_online = evidence.was_online or seen.online or seen.busy
     return _unconfirmed_if_at_work(
-        evidence._replace(busy=seen.busy, returned_at=at, was_online=was_online, registered=True)
+        evidence._replace(busy=seen.busy, last_registered_at=at, was_online=was_online, registered=True)
     )
 
 
@@ -288,7 +288,7 @@ def _missing_after_return(evidence: Evidence, seen: Registration, at: float) -> 
         granted_at=None,
         event_id=None,
         busy=seen.busy,
-        returned_at=at,
+        last_registered_at=at,
         was_online=evidence.was_online or seen.online or seen.busy,
         registered=True,
     )
@@ -300,7 +300,7 @@ def _last_returned_at(evidence: Evidence, survey: Survey | None) -> float | None
     `survey` is the one before: it has the time of the last list, which a list that changed nothing did not record.
     """
     if is_absent(evidence):
-        return evidence.returned_at
+        return evidence.last_registered_at
     return evidence.observed_at if survey is None else observed_at(evidence, survey)
 
 
@@ -317,7 +317,9 @@ def unlisted(evidence: Evidence, at: float, total: int | None, survey: Survey | 
     if evidence.absent_since is not None or _was_found_lately(evidence, at):
         return evidence._replace(listed=False) if evidence.listed else evidence
     returned_at = _last_returned_at(evidence, survey)
-    return evidence._replace(listed=False, observed_at=at, absent_since=at, absent_of=total, returned_at=returned_at)
+    return evidence._replace(
+        listed=False, observed_at=at, absent_since=at, absent_of=total, last_registered_at=returned_at
+    )
 
 
 def _was_found_lately(evidence: Evidence, at: float) -> bool:
@@ -356,7 +358,7 @@ def get_missed(evidence: Evidence, at: float, survey: Survey | None = None) -> E
         observed_at=at,
         missing_at=missing_at,
         absent_since=absent_since,
-        returned_at=_last_returned_at(evidence, survey),
+        last_registered_at=_last_returned_at(evidence, survey),
     )
 
 

@@ -41,7 +41,7 @@ def ended_without_job(evidence: Evidence) -> bool:
 
     False if the cluster shows that its process runs, and for a runner that ghapp has begun to replace.
     """
-    since, outdated_at, last_listed_at = _missing_since(evidence), evidence.outdated_at, evidence.returned_at
+    since, outdated_at, last_listed_at = _missing_since(evidence), evidence.outdated_at, evidence.last_registered_at
     if since is None or outdated_at is None or last_listed_at is None or not _is_unused(evidence):
         return False
     is_begun = evidence.granted_at is not None or evidence.removed_at is not None

@@ -68,7 +68,7 @@ class OrgState(NamedTuple):
 class FleetPage(NamedTuple):
     """One page of documents, the total, and the runner id after which the next page starts.
 
-    `healed` counts the invalidated runners of the whole selection whose replacement was accepted.
+    `healed` counts the lost runners of the whole selection whose replacement runner is online.
     """
 
     documents: list[EncodedDocument]

@@ -1,6 +1,7 @@
 """Why a queued job waits: the priority of the reasons. Pure.
 
-The reasons in their order; the first that holds is the job's:
+The reasons in their order; the first that holds is the job's. `JobQueue.reason` decides the first two, `reason_of` the
+others:
 
 1. `HostedByGitHub`: no known runner has the job's labels, and they name a GitHub-hosted image that is no label of ours.
 2. `UnknownPool`: the job names no labels, but a runner group alone, which GitHub does not report while it is queued.

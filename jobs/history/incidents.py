@@ -31,7 +31,7 @@ async def record_incidents(
     installation: Installation,
     view: OrgView,
     runners: Mapping[int, Evidence],
-    turned: Mapping[str, tuple[Fuse, FuseCounts]],
+    changed_fuses: Mapping[str, tuple[Fuse, FuseCounts]],
     now: float,
 ) -> None:
     """Records what a plan found and changed.
@@ -41,16 +41,16 @@ async def record_incidents(
         installation: the installation; the caller has its lock `plan`.
         view: of the organization, with its fuses before the plan.
         runners: all of them, as they are now.
-        turned: fuses that the plan changed, with the counts that changed them.
+        changed_fuses: fuses that the plan changed, with the counts that changed them.
         now: epoch seconds.
     """
     lost = [each for each in runners.values() if is_unrecorded(each)]
     is_closed = all(fuse.position is Position.CLOSED for fuse in view.fuses.values())
-    if not lost and not turned and is_closed:
+    if not lost and not changed_fuses and is_closed:
         return
     found = losses_in(view, lost, now)
-    after = {pool: fuse for pool, (fuse, _) in turned.items()}
-    counts = {pool: counted for pool, (_, counted) in turned.items()}
+    after = {pool: fuse for pool, (fuse, _) in changed_fuses.items()}
+    counts = {pool: counted for pool, (_, counted) in changed_fuses.items()}
     fuses = [(view.fuses, dict[str, FuseCounts]()), (after, counts)]
     incidents = await context.incidents.revise(
         installation.id, lambda known: observed(known, found, runners, fuses, now), now

@@ -19,7 +19,7 @@ from ghapp.runners.evidence import Evidence
 from ghapp.settings import PoolSettings
 from jobs.context import JobContext
 from jobs.remediation.job_lookup import look_up_known_job, look_up_unknown_job
-from jobs.remediation.preconditions import is_place_of, preconditions
+from jobs.remediation.preconditions import confirm_place, preconditions
 from jobs.remediation.progress import ReplacementProgress
 from jobs.remediation.steps import look_again, may_still_act, remove
 
@@ -61,7 +61,9 @@ class ClusterReplacement:
         cluster, namespace = await self.context.cluster(), self.rule.namespace or ""
         known = await preconditions(self.context, self.installation, evidence, namespace)
         decision = await self.replacer.find(cluster, namespace, evidence, known)
-        if evidence.replaced_at is None and not await is_place_of(self.context, self.installation, evidence, decision):
+        if evidence.replaced_at is None and not await confirm_place(
+            self.context, self.installation, evidence, decision
+        ):
             decision = decision._replace(verdict=DeletionVerdict.REFUSE, blocker=Blocker.POOL_NEVER_SEEN_THERE)
         match decision.verdict:
             case DeletionVerdict.REFUSE:

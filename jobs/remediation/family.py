@@ -87,7 +87,7 @@ async def decide_in_family(
         limits=settings.of(installation.org).remediation,
         now=now,
     )
-    tripped = next((each for each in alone.turns if each.pool == WHOLE_INSTALLATION), None)
+    tripped = next((each for each in alone.fuse_changes if each.pool == WHOLE_INSTALLATION), None)
     if is_open or settings.of(installation.org).remediation.mode != "act":
         tripped = None
     elif tripped is None and installation.parent:
@@ -99,11 +99,11 @@ async def decide_in_family(
         return _without_whole(alone), ()
     await context.fuses.family_planned(installation.caller, now)
     own, *parts = (decision.parts[each.installation.id] for each in scopes)
-    own = own if decision.whole is None else replace(own, turns=(decision.whole, *own.turns))
+    own = own if decision.whole is None else replace(own, fuse_changes=(decision.whole, *own.fuse_changes))
     return own, [
         OtherDecision(each.installation, part, each.runners)
         for each, part in zip(scopes[1:], parts, strict=True)
-        if part.turns or part.plan.now or part.not_needed or part.needed
+        if part.fuse_changes or part.plan.now or part.not_needed or part.needed
     ]
 
 
@@ -121,7 +121,9 @@ def _rank(installation: Installation, settings: Settings) -> int:
 
 
 def _without_whole(decision: Decision) -> Decision:
-    return replace(decision, turns=tuple(each for each in decision.turns if each.pool != WHOLE_INSTALLATION))
+    return replace(
+        decision, fuse_changes=tuple(each for each in decision.fuse_changes if each.pool != WHOLE_INSTALLATION)
+    )
 
 
 async def _load(context: JobContext, installations: Sequence[Installation], now: float) -> list[PlannedScope]:

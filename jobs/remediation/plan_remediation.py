@@ -68,7 +68,7 @@ async def plan_remediation(context: JobContext, installation: Installation) -> P
             await _carry_out(context, other.installation, other.decision, other.runners, now)
             enqueue_report_if_wanted(context, other.installation)
         await _ask_again(context, installation, runners.values(), now)
-        await record_incidents(context, installation, view, changes.runners, changes.turned, now)
+        await record_incidents(context, installation, view, changes.runners, changes.changed_fuses, now)
         old = {name: fuse for name, fuse in view.fuses.items() if name not in pools and is_long_closed(fuse, now)}
         await context.fuses.forget(installation.id, old)
     enqueue_report_if_wanted(context, installation)
@@ -81,13 +81,13 @@ class _Changes(NamedTuple):
     Attributes:
         plan: the plan, without pools where an admin changed the fuse meanwhile.
         runners: all runners, as they are now.
-        turned: the fuses that were changed, each with the counts that changed it.
+        changed_fuses: the fuses that were changed, each with the counts that changed it.
         overtaken: the pools where an admin changed the fuse meanwhile.
     """
 
     plan: Plan
     runners: dict[int, Evidence]
-    turned: dict[str, tuple[Fuse, FuseCounts]]
+    changed_fuses: dict[str, tuple[Fuse, FuseCounts]]
     overtaken: list[str]
 
 
@@ -95,7 +95,7 @@ async def _carry_out(
     context: JobContext, installation: Installation, decision: Decision, runners: dict[int, Evidence], now: float
 ) -> _Changes:
     """Records the decision for one scope, fuses first, and enqueues the jobs that act."""
-    overtaken = await _save_fuses(context, installation, decision.turns, now)
+    overtaken = await _save_fuses(context, installation, decision.fuse_changes, now)
     decision = decision.without(overtaken)
     runners = runners | await _write_off(context, installation, decision, runners, now)
     runners |= await _need_again(context, installation, decision, runners)
@@ -103,8 +103,10 @@ async def _carry_out(
         runners |= await _grant(context, installation, decision, runners, now)
     else:
         runners |= await _record_dry_run(context, installation, decision, runners, now)
-    turned = {each.pool: (each.after, each.counted) for each in decision.turns if each.pool not in overtaken}
-    return _Changes(decision.plan, runners, turned, overtaken)
+    changed_fuses = {
+        each.pool: (each.after, each.counted) for each in decision.fuse_changes if each.pool not in overtaken
+    }
+    return _Changes(decision.plan, runners, changed_fuses, overtaken)
 
 
 async def plan_after_sweep(context: JobContext, installation: Installation, *, at_rest: bool) -> None:
@@ -160,7 +162,7 @@ async def _need_again(
 
 
 async def _save_fuses(
-    context: JobContext, installation: Installation, turns: tuple[FuseChange, ...], now: float
+    context: JobContext, installation: Installation, fuse_changes: tuple[FuseChange, ...], now: float
 ) -> list[str]:
     """Records and publishes each fuse change.
 
@@ -168,7 +170,7 @@ async def _save_fuses(
         The pools where an admin changed the fuse meanwhile; the next plan decides for them.
     """
     overtaken = []
-    for pool, before, after, counted in turns:
+    for pool, before, after, counted in fuse_changes:
         if await context.fuses.save(installation.id, pool, before, after):
             if has_stepped(before or Fuse(), after):
                 await publish_fuse(context, installation, pool, after, counted, now)

@@ -46,10 +46,10 @@ async def _object_names(context: JobContext, evidence: Evidence, namespace: str,
     return objects.names if is_later else None
 
 
-async def is_place_of(
+async def confirm_place(
     context: JobContext, installation: Installation, evidence: Evidence, decision: DeletionDecision
 ) -> bool:
-    """True if the pool's namespace, as configured, is where this runner's pod would be.
+    """Returns True, and remembers it, if the pool's namespace, as configured, is where this runner's pod would be.
 
     That is so if something of the runner's name is or was found there, or if an earlier look or the watch ever saw
     something of its pool there. Otherwise an absent pod proves nothing: a wrong namespace may exist and be empty.

@@ -83,7 +83,7 @@ async def _confirm_due(context: JobContext, installation_id: int) -> tuple[Insta
         if not suspects and not absence.awaits_plan(runners.values()):
             return None  # a sweep has confirmed them
         absent = {each.id for each in runners.values() if is_absent(each)} - suspects.keys()
-        revised = await _try(context, installation, suspects, absent=absent)
+        revised = await _confirm_or_log(context, installation, suspects, absent=absent)
         return installation, sum(each.confirmed_at is not None for each in revised.values())
 
 
@@ -106,33 +106,33 @@ async def confirm_listed(
     if not suspects:
         return {}
     async with context.locks.acquire("confirm", installation.id) as acquired:
-        return await _try(context, installation, suspects, control) if acquired else {}
+        return await _confirm_or_log(context, installation, suspects, control) if acquired else {}
 
 
 async def prepare_confirmation(context: JobContext, installation: Installation, suspects: Collection[Evidence]) -> None:
     """Asks GitHub about the installation, so that the confirmation of these suspects need not wait for the answer."""
     if suspects:
         with suppress(GitHubError):  # the confirmation asks again
-            await _is_installation_unchanged(context, installation, suspects, context.clock())
+            await _verify_installation(context, installation, suspects, context.clock())
 
 
-async def _try(
+async def _confirm_or_log(
     context: JobContext,
     installation: Installation,
     suspects: dict[int, Evidence],
     control: RunnerList | None = None,
     absent: Collection[int] = (),
 ) -> dict[int, Evidence]:
-    """As `_confirm`; an answer that is missing, or contradicts the installation, confirms nothing.
+    """Confirms suspects; errors confirm nothing.
 
-    The next try waits: the control list of hundreds of suspects costs as many calls.
-
-    Nor does an error of `ghapp` itself: sweeps and plans continue without this confirmation, and later ones repeat it.
+    After an answer that is missing, or that contradicts the installation, the next try waits: the control list of
+    hundreds of suspects costs as many calls. After an error of `ghapp` itself, sweeps and plans continue without this
+    confirmation, and later ones repeat it.
     """
     if not suspects:
         return {}
     try:
-        return await _confirm(context, installation, suspects, control, absent)
+        return await _confirm_suspects(context, installation, suspects, control, absent)
     except Exception as error:
         if isinstance(error, GhappError) and not isinstance(error, GitHubError):
             raise
@@ -153,7 +153,7 @@ async def _try(
         return await record_failed_calls(context, installation, dict.fromkeys(suspects, error))
 
 
-async def _confirm(
+async def _confirm_suspects(
     context: JobContext,
     installation: Installation,
     suspects: dict[int, Evidence],
@@ -164,7 +164,7 @@ async def _confirm(
 
     What that list shows of other runners that are recorded as absent (`absent`) is recorded, too.
     """
-    if not await _is_installation_unchanged(context, installation, suspects.values(), context.clock()):
+    if not await _verify_installation(context, installation, suspects.values(), context.clock()):
         log.warning("installation changed, confirmation skipped", org=installation.org)
         return {}
     installation_client = await context.installation_client(installation, Purpose.ACT)
@@ -182,17 +182,17 @@ async def _confirm(
         log.warning("control list unusable", org=installation.org, reason=doubt)
         return {}
     listed = {each: GetResult(control.runners[each], listed_at) for each in suspects if each in control.runners}
-    due, suspects = suspects, await _once_due(context, installation, suspects, survey)
-    unproven = [each.id for each in absence.needs_own_get(suspects.values(), control)]
+    due = await _once_due(context, installation, suspects, survey)
+    unproven = [each.id for each in absence.needs_own_get(due.values(), control)]
     failures: dict[int, GitHubError] = {}
     queried = await get_each(installation_client, unproven, concurrency, context.clock, failures)
     results = listed | queried
-    folds = {runner_id: absence.confirmed(due[runner_id], *result) for runner_id, result in results.items()}
+    folds = {runner_id: absence.confirmed(suspects[runner_id], *result) for runner_id, result in results.items()}
     folds |= absence.folds_of_control(control, absent, listed_at)
     revised = await context.runners.revise(installation.id, folds)
     revised |= await record_failed_calls(context, installation, failures)
     lost = sum(revised[each].confirmed_at is not None for each in results)
-    log.info("confirmed", installation=installation.id, org=installation.org, lost=lost, of=len(suspects))
+    log.info("confirmed", installation=installation.id, org=installation.org, lost=lost, of=len(due))
     return revised
 
 
@@ -207,10 +207,13 @@ async def _once_due(
     return absence.due(suspects.values(), survey, context.clock(), limits)
 
 
-async def _is_installation_unchanged(
+async def _verify_installation(
     context: JobContext, installation: Installation, suspects: Collection[Evidence], now: float
 ) -> bool:
-    """True if a 404 of this installation can be believed. Only an answer that confirms the installation is cached."""
+    """Returns True if a 404 of this installation can be believed: GitHub answers that it is as it was.
+
+    Only an answer that confirms the installation is cached; one that contradicts it has the scopes discovered again.
+    """
     states = context.installation_states
     known = await states.last(installation.id)
     if (

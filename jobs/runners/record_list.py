@@ -53,7 +53,7 @@ class SweepResult:
         left: calls left until the reset, up to the share that sweeps may use.
         next_in: seconds from this sweep to the next.
         at_rest: True if no runner gives a plan anything to do.
-        repeats: how many sweeps, this one included, kept the judgement of an earlier one (`health.settled`).
+        repeats: how many sweeps, this one included, kept the judgement of an earlier one (`incidents.settled`).
         deferred: True if the sweep sent nothing, and waits for its turn.
         losses: the runners that remain lost after it; None if nothing waits for its outcome.
     """

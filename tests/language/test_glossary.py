@@ -60,6 +60,10 @@ def test_a_section_explains_each_code_once_and_no_other(section):
     assert sorted(codes(section)) == sorted(values(*SECTIONS[section]))
 
 
+def test_headlines_are_explained_in_the_order_of_their_urgency():
+    assert codes("Headlines") == [*HeadlineKind]
+
+
 def test_reasons_are_explained_in_one_of_two_sections():
     explained = codes("Reasons of a state") + codes("What prevents sweeps")
     assert sorted(explained) == sorted([*values(Reason), NOT_SCHEDULED, OVERDUE])

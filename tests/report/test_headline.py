@@ -604,7 +604,7 @@ def test_a_version_that_no_online_runner_has_is_no_headline(runners):
 def refused(number):
     came = NOW - 600
     return lost(
-        number, ephemeral=True, version="2.335.1", first_seen=came, outdated_at=came, returned_at=came + 30
+        number, ephemeral=True, version="2.335.1", first_seen=came, outdated_at=came, last_registered_at=came + 30
     )._replace(absent_since=came + 60, missing_at=came + 61)
 
 

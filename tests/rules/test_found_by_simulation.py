@@ -30,7 +30,7 @@ def test_only_the_first_batch_is_granted_after_a_return_before_the_plan():
         RemediationLimits(mode="act"),
         DecisionInputs(survey(), NOW),
     )
-    assert decision.turns == ()
+    assert decision.fuse_changes == ()
     assert len(decision.plan.now) == FuseLimits().first_batch
 
 

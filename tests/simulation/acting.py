@@ -50,26 +50,29 @@ class Acting(Calls):
         claimed = self.engine.claiming.held()
         runners = list(known.values())
         queued = self.engine.fleet.queued_labels() if decision.deliveries_flow(runners, now) else None
-        situation = decision.DecisionInputs(self.store.survey, now, queued, claimed)
-        decided = decision.decide(pools, fuses, paused, self.rules, config.fuse, limits, situation)
+        inputs = decision.DecisionInputs(self.store.survey, now, queued, claimed)
+        decided = decision.decide(pools, fuses, paused, self.rules, config.fuse, limits, inputs)
         if all(each.position is Position.CLOSED for each in fuses.values()) and decision.are_at_rest(
             runners, self.store.survey, self.rules, now, config.evidence
         ):
-            assert (decided.turns, decided.plan.now, decided.not_needed) == ((), (), ()), (
+            assert (decided.fuse_changes, decided.plan.now, decided.not_needed) == ((), (), ()), (
                 "a sweep would not have planned"
             )
         self.audit.judged(pools, now)
         self.engine.fleet.planned(decided.plan.now)
         yield STEP
         overtaken = []
-        for turn in decided.turns:
-            if self.store.save_fuse(turn.pool, turn.before, turn.after):
+        for fuse_change in decided.fuse_changes:
+            if self.store.save_fuse(fuse_change.pool, fuse_change.before, fuse_change.after):
                 self.engine.trace(
-                    "fuse", pool=turn.pool, now=turn.after.position.value, because=turn.after.reason.value
+                    "fuse",
+                    pool=fuse_change.pool,
+                    now=fuse_change.after.position.value,
+                    because=fuse_change.after.reason.value,
                 )
-                self.audit.turned(turn.pool, turn.before, turn.after)
+                self.audit.turned(fuse_change.pool, fuse_change.before, fuse_change.after)
             else:
-                overtaken.append(turn.pool)
+                overtaken.append(fuse_change.pool)
             yield STEP
         decided = decided.without(overtaken)
         written_off = {

@@ -224,7 +224,7 @@ def _open_though_back(known: evidence.Evidence) -> bool:
 
 
 def _looked_at_before_the_removal_alone(known: Any, answer: Any, same_name: Any) -> RemediationStep:
-    return RemediationStep.REMOVE if known.removed_at is not None else _step_after(known, answer, same_name)
+    return RemediationStep.PROCEED if known.removed_at is not None else _step_after(known, answer, same_name)
 
 
 def _answered_by_the_record(known: Any, judged: Any, *_: Any, **__: Any) -> bool:
@@ -290,7 +290,7 @@ def _busy_by_its_first_absence(known: evidence.Evidence) -> bool:
 
 def _busy_by_any_list(known: evidence.Evidence) -> bool:
     """As it was: a list that was begun before the end is folded after it."""
-    at = known.observed_at if known.returned_at is None else known.returned_at
+    at = known.observed_at if known.last_registered_at is None else known.last_registered_at
     ended_at = known.job_ended_at
     return known.busy and (ended_at is None or (at is not None and at > ended_at - 60.0))
 
@@ -400,7 +400,7 @@ MUTATIONS: Mapping[str, Mutation] = {
     ),
     "a controller's removal does not count": (Patch(observations, "retired_by_controller", lambda known, at: known),),
     "no second look before acting": (
-        Patch(steps, "step_after", lambda _evidence, _answer, _runners: RemediationStep.REMOVE),
+        Patch(steps, "step_after", lambda _evidence, _answer, _runners: RemediationStep.PROCEED),
     ),
     "old observations answer": _everywhere("judge", _never_stale, verdict, decision, absence, driver, acting),
     "the fuse never trips": _everywhere("next_fuse", lambda before, *_, **__: before, fuse, decision),
@@ -534,7 +534,7 @@ MUTATIONS: Mapping[str, Mutation] = {
             steps,
             "step_after",
             lambda known, answer, same: (
-                RemediationStep.REMOVE
+                RemediationStep.PROCEED
                 if known.removed_at is None and answer is None
                 else _step_after(known, answer, same)
             ),

@@ -133,11 +133,11 @@ def test_what_is_settled_and_at_rest_gives_a_plan_after_a_later_sweep_nothing_to
     if not settles(runner, at=at) or not are_at_rest([runner], survey(swept_at=at), [], at, LIMITS):
         return
     later = data.draw(st.integers(int(at), int(END) - 1).map(float))
-    situation = DecisionInputs(survey(swept_at=later), later, queued=[frozenset()])
-    pools = by_pool([runner], situation.survey, [], later, LIMITS)
+    decision_inputs = DecisionInputs(survey(swept_at=later), later, queued=[frozenset()])
+    pools = by_pool([runner], decision_inputs.survey, [], later, LIMITS)
     fuses = {} if fuse is None else dict.fromkeys([*pools, WHOLE_INSTALLATION], fuse)
-    decision = decide(pools, fuses, [], [], FuseLimits(), RemediationLimits(mode="act"), situation)
-    assert (decision.turns, decision.plan, decision.not_needed) == ((), Plan(), ())
+    decision = decide(pools, fuses, [], [], FuseLimits(), RemediationLimits(mode="act"), decision_inputs)
+    assert (decision.fuse_changes, decision.plan, decision.not_needed) == ((), Plan(), ())
     assert all(published_state(each, state) == each.state for members in pools.values() for each, state in members)
 
 

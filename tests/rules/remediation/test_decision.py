@@ -38,9 +38,11 @@ def rules_of(*names):
 
 def decided(runners, fuses=None, paused=(), rules=None, limits=None, claims=(), **changes):
     rules = rules or [Rule()]
-    situation = DecisionInputs(survey(), NOW, claimed=by_name(claims))._replace(**changes)
-    pools = by_pool(runners, situation.survey, rules, NOW, Limits())
-    return decide(pools, fuses or {}, paused, rules, FuseLimits(), limits or RemediationLimits(mode="act"), situation)
+    decision_inputs = DecisionInputs(survey(), NOW, claimed=by_name(claims))._replace(**changes)
+    pools = by_pool(runners, decision_inputs.survey, rules, NOW, Limits())
+    return decide(
+        pools, fuses or {}, paused, rules, FuseLimits(), limits or RemediationLimits(mode="act"), decision_inputs
+    )
 
 
 def fleet(count, there=100):
@@ -49,12 +51,12 @@ def fleet(count, there=100):
 
 def test_a_few_losses_in_a_large_pool_are_all_remediated():
     decision = decided(fleet(5))
-    assert (decision.turns, decision.plan.now) == ((), (1, 2, 3, 4, 5))
+    assert (decision.fuse_changes, decision.plan.now) == ((), (1, 2, 3, 4, 5))
 
 
 def test_all_losses_are_counted_before_the_first_is_remediated():
     decision = decided(fleet(50))
-    ((pool, before, after, counted),) = decision.turns
+    ((pool, before, after, counted),) = decision.fuse_changes
     assert (pool, before, after.position, after.reason) == (POOL, None, Position.PROVING, FuseReason.MASS_LOSS)
     assert (counted.lost, counted.expected) == (50, 150)
     assert decision.plan.now == (1, 2, 3)
@@ -64,7 +66,7 @@ def test_all_losses_are_counted_before_the_first_is_remediated():
 def test_a_stopped_fuse_defers_every_runner_and_keeps_its_state():
     stopped = Fuse(Position.STOPPED, since=NOW - 10, batch=3, allowed=3)
     decision = decided(fleet(5), {POOL: stopped})
-    assert decision.turns == ()
+    assert decision.fuse_changes == ()
     assert decision.plan.now == ()
     assert set(decision.plan.deferred.values()) == {Deferral.FUSE_STOPPED}
 
@@ -123,7 +125,7 @@ def test_an_offline_runner_that_github_lists_as_busy_is_not_replaced():
 
 def test_a_fleet_listed_as_offline_trips_the_fuse_if_its_pool_replaces_offline_runners():
     decision = decided(offline(50), rules=[REPLACES_OFFLINE])
-    ((_, _, after, counted),) = decision.turns
+    ((_, _, after, counted),) = decision.fuse_changes
     assert (after.position, after.reason, counted.lost, counted.expected) == (
         Position.PROVING,
         FuseReason.MASS_LOSS,
@@ -131,7 +133,7 @@ def test_a_fleet_listed_as_offline_trips_the_fuse_if_its_pool_replaces_offline_r
         150,
     )
     assert decision.plan.now == (1, 2, 3)
-    assert decided(offline(50), rules=[Rule()]).turns == (), (
+    assert decided(offline(50), rules=[Rule()]).fuse_changes == (), (
         "a pool that only reports offline runners remediates none, so its fuse stays closed"
     )
 
@@ -170,7 +172,7 @@ def test_a_granted_runner_is_not_planned_again():
 def test_a_claimed_runner_is_deferred_and_takes_no_place_in_the_batch():
     claims = [PodClaim("pod-1", "linux-1", None, NOW + 1), PodClaim("linux-2", "another", None, NOW + MICROSECOND)]
     decision = decided(fleet(50), claims=claims)
-    assert decision.turns[0].counted.lost == 50, "claimed runners count as lost"
+    assert decision.fuse_changes[0].counted.lost == 50, "claimed runners count as lost"
     assert decision.plan.now == (3, 4, 5)
     assert {each for each, why in decision.plan.deferred.items() if why is Deferral.CLAIMED} == {1, 2}
 
@@ -223,12 +225,12 @@ def spread(pools, size, lost_each):
 def test_a_mass_loss_spread_over_pools_grants_one_first_batch(pools, size, lost_each, granted):
     decision = decided(spread(pools, size, lost_each), rules=rules_of(*(f"pool-{each}" for each in range(pools))))
     assert len(decision.plan.now) == granted
-    turned = {each.pool: each.after for each in decision.turns}
+    turned = {each.pool: each.after for each in decision.fuse_changes}
     assert (WHOLE_INSTALLATION in turned) is (granted == 3)
 
 
 def test_a_mass_loss_in_one_pool_trips_the_pools_fuse_alone():
-    turned = [each.pool for each in decided(fleet(50)).turns]
+    turned = [each.pool for each in decided(fleet(50)).fuse_changes]
     assert turned == [POOL]
 
 
@@ -244,7 +246,7 @@ def test_losses_from_before_a_pools_fuse_closed_count_for_the_installations_fuse
     runners += [online(each) for each in range(100, 105)] + [online(each, **other) for each in range(105, 110)]
     rules = rules_of(POOL, "other")
     decision = decided(runners, {POOL: Fuse(healed_at=NOW - 60, reason=FuseReason.HEALED)}, rules=rules)
-    assert (WHOLE_INSTALLATION in {each.pool for each in decision.turns}) is trips
+    assert (WHOLE_INSTALLATION in {each.pool for each in decision.fuse_changes}) is trips
 
 
 def test_a_pool_without_successors_stops_alone_and_delays_no_other_pool():
@@ -262,7 +264,7 @@ def test_a_pool_without_successors_stops_alone_and_delays_no_other_pool():
     ]
     whole = Fuse(Position.PROVING, NOW - 401, 3, 3, batch_at=NOW - 401)
     decision = decided(runners, {WHOLE_INSTALLATION: whole}, rules=rules_of("works", "broken"))
-    turned = {each.pool: each.after for each in decision.turns}
+    turned = {each.pool: each.after for each in decision.fuse_changes}
     assert turned["broken"].position is Position.STOPPED
     assert WHOLE_INSTALLATION not in turned
     fuses = {WHOLE_INSTALLATION: whole, **turned}
@@ -294,7 +296,7 @@ def test_a_pool_whose_part_of_the_batch_fails_stops_alone(changes, reason):
     ]
     whole = Fuse(Position.PROVING, NOW - 302, 3, 2, batch_at=NOW - 302)
     decision = decided(runners, {WHOLE_INSTALLATION: whole}, rules=rules_of("well", "gone"))
-    turned = {each.pool: each.after for each in decision.turns}
+    turned = {each.pool: each.after for each in decision.fuse_changes}
     assert (turned["gone"].position, turned["gone"].reason) == (Position.STOPPED, reason)
     assert WHOLE_INSTALLATION not in turned
     assert decision.plan.now == (10,), "its part of the batch goes to the other pool"
@@ -307,7 +309,7 @@ def test_a_pool_whose_requests_are_not_accepted_stops_alone_though_no_other_pool
     ]
     whole = Fuse(Position.PROVING, NOW - 302, 3, 3, batch_at=NOW - 302)
     decision = decided(runners, {WHOLE_INSTALLATION: whole}, rules=rules_of("well", "gone"))
-    turned = {each.pool: each.after for each in decision.turns}
+    turned = {each.pool: each.after for each in decision.fuse_changes}
     assert turned["gone"].reason is FuseReason.REQUEST_NOT_ACCEPTED
     assert WHOLE_INSTALLATION not in turned
     assert decision.plan.now == (10, 11, 12), "the first batch of the installation is free for the other pool"
@@ -335,7 +337,7 @@ def test_the_installations_fuse_closes_when_only_pools_that_wait_alone_have_loss
     whole = {WHOLE_INSTALLATION: Fuse(Position.PROVING, NOW - 3600, 3, 3, batch_at=NOW - 3600)}
     paused, names = (["gone"], ["well", "gone"]) if hold == "paused" else ([], ["well"])
     decision = decided(runners, whole, paused, rules=rules_of(*names))
-    turned = {each.pool: each.after for each in decision.turns}
+    turned = {each.pool: each.after for each in decision.fuse_changes}
     assert turned[WHOLE_INSTALLATION].reason is FuseReason.POOLS_STOPPED
 
 
@@ -356,9 +358,9 @@ def test_a_lost_runner_that_returned_in_a_paused_pool_holds_the_installations_ne
 
 def test_pools_that_the_configuration_does_not_name_are_replaced_where_it_names_none():
     rules = []
-    situation = DecisionInputs(survey(), NOW)
+    decision_inputs = DecisionInputs(survey(), NOW)
     pools = by_pool([lost(1, **GONE), online(2, **GONE)], survey(), rules, NOW, Limits())
-    decision = decide(pools, {}, (), rules, FuseLimits(), RemediationLimits(mode="act"), situation)
+    decision = decide(pools, {}, (), rules, FuseLimits(), RemediationLimits(mode="act"), decision_inputs)
     assert decision.plan.now == (1,)
 
 
@@ -374,13 +376,13 @@ def waiting_for_acceptance(granted_at):
 def test_a_request_that_a_pause_holds_back_is_not_one_that_is_refused(paused, held_at, stops):
     fuse = Fuse(Position.PROVING, NOW - 4000, 3, 3, batch_at=NOW - 4000, held_at=held_at)
     decision = decided(waiting_for_acceptance(NOW - 4000), {POOL: fuse}, paused)
-    positions = {each.pool: each.after.position for each in decision.turns}
+    positions = {each.pool: each.after.position for each in decision.fuse_changes}
     assert (positions.get(POOL) is Position.STOPPED) is stops
 
 
 def test_while_a_pool_is_paused_its_fuse_keeps_the_time():
     fuse = Fuse(Position.PROVING, NOW - 4000, 3, 3, batch_at=NOW - 4000)
-    (turn,) = decided(waiting_for_acceptance(NOW - 4000), {POOL: fuse}, [POOL]).turns
+    (turn,) = decided(waiting_for_acceptance(NOW - 4000), {POOL: fuse}, [POOL]).fuse_changes
     assert (turn.after.held_at, has_stepped(turn.before, turn.after)) == (NOW, False)
 
 
@@ -388,11 +390,11 @@ def test_a_fuse_stopped_for_requests_that_were_not_accepted_goes_on_when_one_is(
     fuse = Fuse(
         Position.STOPPED, NOW - 4000, 3, 3, reason=FuseReason.REQUEST_NOT_ACCEPTED, batch_at=NOW - 4000, stopped_at=NOW
     )
-    assert decided(waiting_for_acceptance(NOW - 4000), {POOL: fuse}).turns == ()
+    assert decided(waiting_for_acceptance(NOW - 4000), {POOL: fuse}).fuse_changes == ()
     accepted = [
         each._replace(replaced_at=NOW - 1) if each.id == 1 else each for each in waiting_for_acceptance(NOW - 4000)
     ]
-    (turn,) = decided(accepted, {POOL: fuse}).turns
+    (turn,) = decided(accepted, {POOL: fuse}).fuse_changes
     assert (turn.after.position, turn.after.reason) == (Position.PROVING, FuseReason.REQUEST_ACCEPTED)
 
 
@@ -407,7 +409,7 @@ def test_a_fuse_stopped_without_successors_goes_on_when_one_comes_within_an_hour
     fuse = Fuse(Position.STOPPED, accepted_at, 3, 3, reason=FuseReason.BATCH_NEVER_ONLINE, stopped_at=NOW - 3000)
     runners = [*(lost(each, **steps) for each in (1, 2, 3)), *(lost(each) for each in range(10, 40))]
     late = online(100, first_seen=accepted_at + came)
-    turned = {each.pool: each.after for each in decided([*runners, late], {POOL: fuse}).turns}
+    turned = {each.pool: each.after for each in decided([*runners, late], {POOL: fuse}).fuse_changes}
     if goes_on:
         assert (turned[POOL].position, turned[POOL].batch, turned[POOL].stopped_at) == (Position.PROVING, 2, None)
     else:
@@ -434,7 +436,7 @@ def test_machines_that_a_controller_registers_again_under_their_names_are_succes
     again = [lost(each, **AGAIN, reregistered_as=900 + each) for each in (1, 2, 3)]
     came = [online(900 + each, name=f"linux-{each}", first_seen=NOW - 20) for each in (1, 2, 3)]
     decision = decided([*again, *came, *(lost(each) for each in range(10, 50))], {POOL: fuse})
-    assert (decision.turns[0].after.batch, len(decision.plan.now)) == (6, 6)
+    assert (decision.fuse_changes[0].after.batch, len(decision.plan.now)) == (6, 6)
 
 
 @pytest.mark.parametrize(
@@ -450,7 +452,7 @@ def test_machines_that_register_again_by_themselves_prove_no_batch(job, ephemera
         for each in (10, 11, 12)
     ]
     came = [online(900 + each, name=f"linux-{each}", first_seen=NOW - 20) for each in (10, 11, 12)]
-    (turn,) = decided([*barren, *left, *came, *(lost(each) for each in range(20, 50))], {POOL: fuse}).turns
+    (turn,) = decided([*barren, *left, *came, *(lost(each) for each in range(20, 50))], {POOL: fuse}).fuse_changes
     assert turn.after.reason is FuseReason.BATCH_NEVER_ONLINE
 
 
@@ -462,7 +464,7 @@ def test_grants_count_although_the_clock_was_set_back(back):
     before = [lost(each, **steps) for each in (1, 2, 3)]
     decision = decided([*before, *(lost(each) for each in range(10, 50))], {POOL: fuse})
     assert decision.plan.now == ()
-    fuse = next((each.after for each in decision.turns), fuse)
+    fuse = next((each.after for each in decision.fuse_changes), fuse)
     assert (fuse.since or 0.0) <= max(NOW, NOW + back - 60)
     later = [
         each._replace(granted_at=NOW + 1, removed_at=NOW + 1) if each.id == 10 else each
@@ -472,11 +474,11 @@ def test_grants_count_although_the_clock_was_set_back(back):
 
 
 def test_a_pool_that_is_split_has_its_fuse_twice():
-    tripped = decided(fleet(50)).turns[0].after
+    tripped = decided(fleet(50)).fuse_changes[0].after
     gpu = {"labels": ("gpu",), "custom_labels": ("gpu",)}
     moved = [each._replace(**gpu) if 1 < each.id <= 40 else each for each in fleet(50)]
     split = decided(moved, {POOL: tripped}, rules=rules_of(POOL, "gpu"))
-    turned = {each.pool: each.after for each in split.turns}
+    turned = {each.pool: each.after for each in split.fuse_changes}
     assert {pool: each.position for pool, each in turned.items() if pool != WHOLE_INSTALLATION} == {
         POOL: Position.PROVING,
         "gpu": Position.PROVING,
@@ -485,19 +487,19 @@ def test_a_pool_that_is_split_has_its_fuse_twice():
 
 def test_a_fuse_of_a_pool_without_runners_closes():
     fuses = {"gone": Fuse(Position.STOPPED, NOW - 4000, 3, 3, stopped_at=NOW - 601), "other": proving()}
-    turned = {each.pool: each.after.position for each in decided([online(1)], fuses).turns}
+    turned = {each.pool: each.after.position for each in decided([online(1)], fuses).fuse_changes}
     assert turned == {"gone": Position.CLOSED, "other": Position.CLOSED}
 
 
 def test_a_fuse_follows_its_runners_when_their_pool_is_renamed():
     """Another name would give a false mass loss another first batch."""
-    tripped = decided(fleet(50)).turns[0].after
+    tripped = decided(fleet(50)).fuse_changes[0].after
     assert tripped.runners == tuple(range(1, 51))
     granted = [
         each._replace(granted_at=NOW, removed_at=NOW, replaced_at=NOW) if each.id <= 3 else each for each in fleet(50)
     ]
     renamed = decided(granted, {POOL: tripped}, rules=[Rule(name="renamed")])
-    turned = {each.pool: (each.before, each.after.position, each.after.reason) for each in renamed.turns}
+    turned = {each.pool: (each.before, each.after.position, each.after.reason) for each in renamed.fuse_changes}
     assert turned[POOL] == (tripped, Position.CLOSED, FuseReason.POOL_CHANGED)
     assert turned["renamed"] == (None, Position.PROVING, FuseReason.MASS_LOSS)
     assert renamed.plan.now == ()
@@ -523,12 +525,12 @@ def test_runners_that_may_run_an_unknown_job_count_as_lost_for_one_window(age, t
     lost_runners = {"absent_since": NOW - age, "missing_at": NOW - age, "busy": True, "ephemeral": False}
     unknown = [suspect(each, **lost_runners) for each in range(1, 11)]
     decision = decided([*unknown, lost(50), *(online(each) for each in range(100, 130))])
-    assert (POOL in {each.pool for each in decision.turns}) is trips
+    assert (POOL in {each.pool for each in decision.fuse_changes}) is trips
 
 
 def test_reaped_pods_count_as_lost():
-    assert decided(fleet(3)).turns == ()
-    ((pool, _, after, counted),) = decided(fleet(3), reaped={POOL: 30}).turns
+    assert decided(fleet(3)).fuse_changes == ()
+    ((pool, _, after, counted),) = decided(fleet(3), reaped={POOL: 30}).fuse_changes
     assert (pool, after.position, counted.lost) == (POOL, Position.PROVING, 33)
 
 
@@ -551,7 +553,7 @@ def test_a_scale_down_is_written_off_if_no_job_is_queued_for_the_pool():
     decision = scaled_down(queued=[])
     assert decision.not_needed == tuple(range(1, 41))
     assert decision.plan.now == ()
-    assert [each.after.reason for each in decision.turns] == [FuseReason.NOT_NEEDED]
+    assert [each.after.reason for each in decision.fuse_changes] == [FuseReason.NOT_NEEDED]
 
 
 def test_a_scale_down_is_written_off_while_jobs_of_other_pools_are_queued():
@@ -565,7 +567,7 @@ def test_a_scale_down_is_written_off_while_jobs_of_other_pools_are_queued():
 )
 def test_runners_that_may_be_needed_are_not_written_off(queued, paused):
     decision = scaled_down(queued, paused)
-    assert (decision.turns, decision.not_needed) == ((), ())
+    assert (decision.fuse_changes, decision.not_needed) == ((), ())
 
 
 def test_the_installations_fuse_writes_off_no_runner_of_a_pool_with_a_stopped_fuse():
@@ -667,7 +669,7 @@ def at_rest(*runners, rule=None):
 def test_a_fleet_that_gives_a_plan_nothing_to_do_is_at_rest(runner):
     assert at_rest(runner, online(2))
     decision = decided([runner, online(2)])
-    assert (decision.turns, decision.plan, decision.not_needed) == ((), Plan(), ())
+    assert (decision.fuse_changes, decision.plan, decision.not_needed) == ((), Plan(), ())
 
 
 @pytest.mark.parametrize(

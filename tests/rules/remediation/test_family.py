@@ -37,9 +37,9 @@ class Rule:
 
 
 def member(scope, *runners, rules=(Rule(),), fuses=None, paused=(), **inputs):
-    situation = DecisionInputs(survey(), NOW)._replace(**inputs)
-    pools = by_pool(runners, situation.survey, rules, NOW, Limits())
-    return FamilyMember(scope, pools, situation, fuses or {}, paused, rules)
+    decision_inputs = DecisionInputs(survey(), NOW)._replace(**inputs)
+    pools = by_pool(runners, decision_inputs.survey, rules, NOW, Limits())
+    return FamilyMember(scope, pools, decision_inputs, fuses or {}, paused, rules)
 
 
 def decided(*members, whole=None, tripped=None, limits=FuseLimits()):  # noqa: B008 - a value
@@ -171,7 +171,7 @@ def test_nothing_is_decided_while_a_batch_is_undecided():
     failed, not_yet = member(-1, replaced(1, NOW - 301), lost(2)), member(-2, replaced(1, NOW - 240), lost(2))
     decision = decided(failed, not_yet, whole=whole)
     assert (decision.whole, decision.is_open, granted(decision)) == (None, True, {})
-    assert all(part.turns == () for part in decision.parts.values())
+    assert all(part.fuse_changes == () for part in decision.parts.values())
 
 
 times = st.integers(0, 40).map(lambda minutes: NOW - 60.0 * minutes)
@@ -243,11 +243,11 @@ def test_a_scope_without_a_family_is_decided_for_as_before(kinds, fuses, whole, 
     if is_batch_undecided(proving_pools, whole, FuseLimits(), inputs):
         assert decision.parts[-1] == Decision((), Plan(), {})
         return
-    turns = {each.pool: each for each in alone.turns}
+    turns = {each.pool: each for each in alone.fuse_changes}
     turned = turns.pop(WHOLE_INSTALLATION, None)
     part = decision.parts[-1]
     assert (decision.whole and decision.whole[:3]) == (turned and turned[:3])
-    assert {each.pool: each for each in part.turns} == turns
+    assert {each.pool: each for each in part.fuse_changes} == turns
     assert (part.plan, part.pool_of, part.not_needed, part.needed) == (
         alone.plan,
         alone.pool_of,

@@ -103,7 +103,12 @@ BLOCKERS = [
     ("permission", forbidden(), {}, True),
     ("cluster", forbidden(Blocker.CLUSTER_UNAVAILABLE), {}, False),
     ("github", lost(failed_calls=FailedCalls(2, NOW, "DELETE: GitHub answered 500", "GitHubUnavailable")), {}, False),
-    ("permission", lost(failed_calls=FailedCalls(2, NOW, "DELETE: not permitted (403)", "PermissionMissing")), {}, True),
+    (
+        "permission",
+        lost(failed_calls=FailedCalls(2, NOW, "DELETE: not permitted (403)", "PermissionMissing")),
+        {},
+        True,
+    ),
     ("github", lost(), {"survey": survey(failing_since=NOW - 9, failure="GitHubUnavailable")}, False),
     ("permission", lost(), {"survey": survey(failing_since=NOW - 9, failure="PermissionMissing")}, True),
     ("fuse", lost(), {"fuse": proving()}, False),

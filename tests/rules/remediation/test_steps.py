@@ -254,16 +254,16 @@ OFFLINE = present(granted_at=NOW, event_id="e1")
 @pytest.mark.parametrize(
     ("evidence", "answer", "step"),
     [
-        (GRANTED, None, RemediationStep.REMOVE),
+        (GRANTED, None, RemediationStep.PROCEED),
         (GRANTED, registration(), RemediationStep.RECORD_RETURN),
         (GRANTED, registration(online=True), RemediationStep.RECORD_RETURN),
         (OFFLINE, None, RemediationStep.CALL_OFF),
-        (OFFLINE, registration(), RemediationStep.REMOVE),
+        (OFFLINE, registration(), RemediationStep.PROCEED),
         (OFFLINE, registration(online=True), RemediationStep.CALL_OFF),
         (OFFLINE, registration(busy=True), RemediationStep.CALL_OFF),
-        (GRANTED._replace(removed_at=NOW), None, RemediationStep.REMOVE),
+        (GRANTED._replace(removed_at=NOW), None, RemediationStep.PROCEED),
         (GRANTED._replace(removed_at=NOW), registration(), RemediationStep.RECORD_RETURN),
-        (OFFLINE._replace(removed_at=NOW), None, RemediationStep.REMOVE),
+        (OFFLINE._replace(removed_at=NOW), None, RemediationStep.PROCEED),
         (OFFLINE._replace(removed_at=NOW), registration(), RemediationStep.RECORD_RETURN),
     ],
     ids=[
@@ -294,8 +294,8 @@ def test_a_runner_is_queried_again_before_its_removal(evidence, answer, step):
             GRANTED.id + 3,
         ),
         ([registration()._replace(id=GRANTED.id)], RemediationStep.RECORD_RETURN, None),
-        ([registration()._replace(id=GRANTED.id - 1)], RemediationStep.REMOVE, None),
-        ([registration()._replace(id=GRANTED.id + 1, name="another")], RemediationStep.REMOVE, None),
+        ([registration()._replace(id=GRANTED.id - 1)], RemediationStep.PROCEED, None),
+        ([registration()._replace(id=GRANTED.id + 1, name="another")], RemediationStep.PROCEED, None),
     ],
     ids=[
         "registered again",
@@ -317,7 +317,7 @@ REMOVED = GRANTED._replace(removed_at=NOW)
     ("evidence", "same_name", "step"),
     [
         (REMOVED, [registration()._replace(id=GRANTED.id + 1)], RemediationStep.RECORD_SUCCESSOR),
-        (REMOVED, [registration()._replace(id=GRANTED.id)], RemediationStep.REMOVE),
+        (REMOVED, [registration()._replace(id=GRANTED.id)], RemediationStep.PROCEED),
         (
             OFFLINE._replace(removed_at=NOW),
             [registration()._replace(id=OFFLINE.id + 1)],

@@ -341,10 +341,12 @@ def test_only_a_runner_that_may_be_ephemeral_waits(ephemeral, awaits):
 
 
 def test_a_runner_left_after_the_last_list_that_had_it():
-    runner = suspect(returned_at=AT - 5)
+    runner = suspect(last_registered_at=AT - 5)
     assert may_be_explained(runner, gap(0.0, AT - 5), survey())
     assert not may_be_explained(runner, gap(0.0, AT - 5 - MICROSECOND), survey())
-    assert may_be_explained(suspect(returned_at=AT + 1), gap(0.0, LEFT_AFTER), survey()), "a date after it was missed"
+    assert may_be_explained(suspect(last_registered_at=AT + 1), gap(0.0, LEFT_AFTER), survey()), (
+        "a date after it was missed"
+    )
 
 
 def test_a_runner_that_may_have_left_in_a_blind_span_waits_for_deliveries_of_that_span():

@@ -285,7 +285,7 @@ def test_a_first_observation_in_the_future_is_corrected_by_the_next_one(listed):
 
 def test_a_404_alone_only_starts_the_clock():
     evidence = get_missed(online(), NOW)
-    assert evidence == online(listed=False, observed_at=NOW, missing_at=NOW, returned_at=NOW)
+    assert evidence == online(listed=False, observed_at=NOW, missing_at=NOW, last_registered_at=NOW)
     assert evidence.confirmed_at is None
 
 
@@ -753,7 +753,7 @@ ABSENT = {
     "reregistered_as": 77,
     "remains": Remains(RemainsKind.RUNNING, NOW - 30, NOW - 30),
     "not_needed_at": NOW - 20,
-    "returned_at": NOW - 100,
+    "last_registered_at": NOW - 100,
 }
 ACTED_ON = {
     "granted_at": NOW - 30,
