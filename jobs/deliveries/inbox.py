@@ -15,6 +15,7 @@ from ghapp.deliveries.store import Entry
 from ghapp.errors import GhappError
 from ghapp.github.deliveries import KNOWN, Delivery, WorkflowJob, decode
 from ghapp.log import logger
+from ghapp.queue.jobs import JobName, enqueue
 from ghapp.runners import observations
 from ghapp.runners.delivery_lag import arrivals_after
 from ghapp.runners.evidence import Evidence, Fold
@@ -28,6 +29,7 @@ from jobs.deliveries.check_run_events import handle_check_event
 from jobs.deliveries.scopes import ScopeShare, shares_of
 from jobs.history.job_times import count_job_times, history_pools, taken_jobs
 from jobs.installations.discover import contradict, discover_soon, installation_changed, list_repositories_again
+from jobs.periodic_task import PeriodicTask, SchedulerContext
 
 log = logger(__name__)
 
@@ -36,7 +38,6 @@ MOST = 500
 
 LONGEST_SECONDS = 2.0
 """After this a drain leaves the rest to the next one: other queues may have only this worker."""
-
 
 LOOKED_UP_SECONDS = OVER_SECONDS / 2
 """A delivery of a job that began longer ago may be of one that the store no longer knows as over."""
@@ -67,6 +68,17 @@ async def drain_inbox(context: JobContext) -> int:
     if drained:
         log.debug("drained", deliveries=drained)
     return drained
+
+
+async def _enqueue_drain(context: SchedulerContext) -> None:
+    if await context.inbox.lag():
+        enqueue(context.queue_redis, JobName.INBOX, retry=False)
+
+
+DRAIN = PeriodicTask("drain", 1.0, _enqueue_drain)
+"""Requests a drain while deliveries wait. A drain that left some is followed by another within this time; until then
+the worker is free for other queues.
+"""
 
 
 async def _drained(context: JobContext, entries: Sequence[Entry]) -> int:

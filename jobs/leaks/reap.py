@@ -26,6 +26,7 @@ from jobs.each_installation import each_installation
 from jobs.leaks.delete import REAPED, SKIPPED, Reaper
 from jobs.leaks.github_status import GitHubStatus, query_jobs, query_runners
 from jobs.leaks.snapshot import Snapshot, snapshot_of_pods, take_snapshot
+from jobs.periodic_task import PeriodicTask, SchedulerContext, enqueue_where
 
 log = logger(__name__)
 
@@ -206,3 +207,15 @@ async def _account(context: JobContext, installation: Installation, store: Leaks
         examples = {guard: list(pods) for guard, pods in tick.examples.items()}
         log.info("pods kept", installation=installation.id, org=org, kept=dict(tick.kept), examples=examples)
     return tick
+
+
+async def _has_reaper(context: SchedulerContext, installation: Installation) -> bool:
+    """True if the org's pools have namespaces, and the reaper is not off."""
+    settings, org = context.settings, installation.org
+    return settings.of(org).leaks.mode != "off" and bool(namespaces_of(settings.pools_of(org)))
+
+
+REAP = PeriodicTask(
+    "reap", 60.0, enqueue_where(JobName.REAP, _has_reaper), is_wanted=lambda settings: bool(settings.namespaces)
+)
+"""The ticks of the reaper. Its clocks advance only if the interval is less than `leaks.guards.MOST_GAP_SECONDS`."""
