@@ -11,6 +11,7 @@ from rq.timeouts import BaseTimeoutException
 
 from ghapp.decoding import LeftOut
 from ghapp.deliveries.log_store import arrived_at
+from ghapp.deliveries.metrics import CHECK_REQUESTS, DELIVERIES, DELIVERIES_GIVEN_UP
 from ghapp.deliveries.store import Entry
 from ghapp.errors import GhappError
 from ghapp.github.deliveries import KNOWN, Delivery, WorkflowJob, decode
@@ -97,7 +98,7 @@ async def _drained(context: JobContext, entries: Sequence[Entry]) -> int:
         given_up = await context.inbox.failed(entry, f"{type(error).__name__}: {error}", now)
         log.exception("delivery had no effect", delivery=entry.guid, github_event=entry.event, given_up=given_up)
         if given_up:
-            await context.counters.add("ghapp_deliveries_given_up_total", event=_known(entry.event))
+            await context.counters.add(DELIVERIES_GIVEN_UP, event=_known(entry.event))
         return 0
     unreadable = await context.inbox.done(entries, now, counters.added)
     await context.counters.restart({series: counters.added[series] for series in unreadable})
@@ -132,7 +133,7 @@ async def _take_effect(
         await context.inbox.mark_ended(installation_id, ended, now)
     await _record_arrivals(context, by_installation, now)
     for (event, action), count in Counter((_known(event), each.action or "") for event, each in deliveries).items():
-        counters.add("ghapp_deliveries_total", count, event=event, action=action)
+        counters.add(DELIVERIES, count, event=event, action=action)
 
 
 async def _record_arrivals(
@@ -233,7 +234,7 @@ async def _take_effect_on_orgs(
                 await context.reports.try_again(delivery.installation.id)
             case "check_run" | "check_suite":
                 done = await handle_check_event(context, event, delivery)
-                counters.add("ghapp_check_requests_total", done=done)
+                counters.add(CHECK_REQUESTS, done=done)
     if any(event in ("installation", "installation_repositories") for event, _ in deliveries):
         await discover_soon(context)
 

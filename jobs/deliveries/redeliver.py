@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from math import ceil
 
+from ghapp.deliveries.metrics import REDELIVERIES
 from ghapp.deliveries.redelivery import LastRequest, may_request
 from ghapp.errors import BudgetSpentError, GitHubError, RateLimitedError
 from ghapp.github.delivery_log import deliver_again
@@ -87,7 +88,7 @@ async def _batch(context: JobContext, most: int, arrival: str) -> int:
         await context.inbox.save_request(LastRequest(context.clock(), arrival))
     left = await context.inbox.planned_redeliveries()
     log.info("redelivery requested", asked=asked, forgotten=forgotten, left=left)
-    await context.counters.add("ghapp_redeliveries_total", asked)
+    await context.counters.add(REDELIVERIES, asked)
     for answer in answers:
         if isinstance(answer, BaseException) and answer not in limited:
             raise answer

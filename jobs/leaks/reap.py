@@ -21,6 +21,7 @@ from ghapp.pods.degraded_sources import leaks_source
 from ghapp.pods.pod import Pod
 from ghapp.queue.jobs import JobName
 from ghapp.remediation.store import WHOLE_ORG
+from ghapp.report.metrics import ORPHANS_REAPED
 from jobs.context import JobContext
 from jobs.each_installation import each_installation
 from jobs.leaks.delete import REAPED, SKIPPED, Reaper
@@ -62,7 +63,7 @@ async def reap_installation(context: JobContext, installation_id: int) -> Tick |
         except (ClusterError, ConfigurationError) as error:
             await _record_outage(context, before, namespaces, error)
             tick = before._replace(trouble=str(error) or type(error).__name__, reaped=0, deferred=0, would_reap=0)
-            await context.counters.add("ghapp_orphans_reaped_total", org=installation.org, outcome=SKIPPED)
+            await context.counters.add(ORPHANS_REAPED, org=installation.org, outcome=SKIPPED)
         return await _account(context, installation, store, before, tick)
 
 

@@ -26,6 +26,7 @@ from ghapp.report.check_run_state import (
 )
 from ghapp.report.fleet import FleetView
 from ghapp.report.fleet_report import report_on
+from ghapp.report.metrics import REPORTS
 from ghapp.settings import Settings
 from ghapp.store.views import load_fleet
 from jobs.checks.publisher import POSTED, CheckRunOutcome, open_checks, outcome_of, publish, retry_after
@@ -187,7 +188,7 @@ async def _count(
     """Counts the outcome; a failure is recorded, and logged if it differs from the last one."""
     if outcome is CheckRunOutcome.NOTHING_TO_DO:
         return
-    await context.counters.add("ghapp_reports_total", org=installation.org, outcome=outcome.value)
+    await context.counters.add(REPORTS, org=installation.org, outcome=outcome.value)
     if outcome in POSTED:
         return
     failure = PostFailure(repository, outcome.value, now + retry_after(outcome))
