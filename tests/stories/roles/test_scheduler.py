@@ -128,6 +128,9 @@ TASKS = [
 ON_DEMAND = {"report_gates", "notify", "reap"}
 """Wanted only by a configuration that has a use for them; what each needs, its own test shows."""
 
+OWN = {"promote", "measure_clock", "beat", "requeue_lost"}
+"""Those of the scheduler itself, of no subject."""
+
 
 def test_the_periodic_tasks_are_these(settings):
     assert [(task.name, task.interval(settings)) for task in PERIODIC_TASKS] == TASKS
@@ -139,6 +142,7 @@ def test_each_declared_periodic_task_is_in_the_list():
     for module in walk_packages(package.__path__, "jobs."):
         values = vars(import_module(module.name)).values()
         declared |= {value for value in values if isinstance(value, PeriodicTask)}
+    assert {task.name for task in declared} == {name for name, _ in TASKS} - OWN
     assert declared <= set(PERIODIC_TASKS)
 
 
