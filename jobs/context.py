@@ -146,7 +146,7 @@ async def _opened_when_needed(
     async with AsyncExitStack() as stack:
 
         async def cluster() -> Cluster:
-            from ghapp.cluster.connection import open_cluster  # imports lightkube, which the clock never needs
+            from ghapp.cluster.connection import open_cluster  # imports lightkube, which most jobs never need
 
             async with opening:
                 if not opened:

@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager, suppress
 
 from ghapp.errors import StoreUnavailableError
 from ghapp.log import bound, logger
-from ghapp.queue.jobs import TIMEOUT_SECONDS, JobName
+from ghapp.queue.jobs import JOBS_FAILED, TIMEOUT_SECONDS, JobName
 from ghapp.queue.worker import is_expected
 from jobs.context import JobContext, configured, open_context
 
@@ -86,4 +86,4 @@ async def failing_alone(context: JobContext, work: JobName, installation: int, e
                 exc_info=None if expected else error,
             )
             with suppress(StoreUnavailableError):
-                await context.counters.add("ghapp_jobs_failed_total", work=work.rpartition(".")[2])
+                await context.counters.add(JOBS_FAILED, work=work.rpartition(".")[2])

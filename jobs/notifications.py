@@ -29,6 +29,7 @@ from ghapp.notifications.conditions import (
 from ghapp.notifications.store import Notifications, PendingNotification
 from ghapp.notifications.texts import headline_of, message, page_of_topic
 from ghapp.notifier import Notifier
+from ghapp.queue.jobs import JobName
 from ghapp.remediation.fuse import WHOLE_INSTALLATION, Position
 from ghapp.remediation.status import is_loss_open
 from ghapp.report.fleet import by_pool
@@ -41,6 +42,7 @@ from ghapp.store.views import load_fleet, load_gate_states, load_job_queue
 from ghapp.versions.lifetime import VersionStatus
 from ghapp.workflow_jobs.job import Job
 from jobs.context import JobContext, configured, open_context
+from jobs.periodic_task import PeriodicTask, enqueue_one
 
 log = logger(__name__)
 
@@ -51,6 +53,14 @@ OBSERVED_AT_ONCE = 50
 
 AT_ONCE = 20
 """Notifications that one run sends; the next run follows within seconds."""
+
+NOTIFY = PeriodicTask(
+    "notify",
+    15.0,
+    enqueue_one(JobName.NOTIFICATIONS, "notifications"),
+    is_wanted=lambda settings: bool(settings.notify_urls),
+)
+"""Observes conditions, if any receiver is configured."""
 
 
 async def send_notifications() -> None:

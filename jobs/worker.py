@@ -14,7 +14,7 @@ from rq.job import Job
 from ghapp.errors import ConfigurationError, StoreUnavailableError
 from ghapp.log import logger
 from ghapp.notifier import Notifier
-from ghapp.queue.jobs import JobName
+from ghapp.queue.jobs import JOBS_FAILED, JobName
 from ghapp.queue.worker import is_expected, work
 from ghapp.settings import Settings
 from ghapp.store.connect import connect_sync
@@ -106,5 +106,5 @@ def _log_failure(job: Job, kind: type[BaseException], error: BaseException, _tra
     )
     kind_of_work = str(job.func_name).rpartition(".")[2]
     with suppress(StoreUnavailableError):
-        count(job.connection, "ghapp_jobs_failed_total", work=kind_of_work)
+        count(job.connection, JOBS_FAILED, work=kind_of_work)
     return True

@@ -85,10 +85,10 @@ def web() -> None:
     from ghapp.web.app import serve
 
     def examine() -> Sequence[Finding]:
-        from ghapp.doctor.runner import examine_for_page  # imports githubkit, which the role does without at its start
+        from ghapp.doctor import runner  # imports githubkit, which the role does without at its start
 
         settings = Settings.read(os.environ)  # /setup may have stored credentials since the start
-        return asyncio.run(examine_for_page(settings, os.environ))
+        return asyncio.run(runner.examine(settings, os.environ, by_web_role=True))
 
     serve(settings, examine)
 

@@ -9,11 +9,10 @@ from functools import partial
 
 from ghapp.cluster.api import Cluster
 from ghapp.cluster.connection import is_configured, open_cluster
-from ghapp.doctor import log_store, pod_locations, rbac, watch
+from ghapp.doctor import rbac
 from ghapp.doctor.finding import Finding, FindingStatus, ok, warning, wrong
 from ghapp.doctor.probe import probe
 from ghapp.errors import ClusterForbiddenError, GhappError, ResourceMissingError
-from ghapp.leaks import doctor as reaper
 from ghapp.log import redact
 from ghapp.pods.pod import RUNNER_CONTAINER, Pod
 from ghapp.settings import PoolSettings, Settings
@@ -28,29 +27,8 @@ SKEW_WARNING, SKEW_WRONG = 30.0, 60.0
 UNREACHABLE = "check KUBECONFIG and that this machine reaches the API server; in a cluster, the pod's service account"
 
 
-async def check(settings: Settings, url: str | None, started_at: float | None = None) -> list[Finding]:
-    """Runs all cluster checks independently: the failure of one hides no other.
-
-    Args:
-        settings: names the pools, and how to reach the cluster.
-        url: of Redis; None when it is unknown.
-        started_at: when the workers started (epoch seconds); None: unknown.
-    """
-    found = await asyncio.gather(
-        _of_cluster(settings), check_records(settings, url, started_at), log_store.check(settings)
-    )
-    return [each for part in found for each in part]
-
-
-async def check_records(settings: Settings, url: str | None, started_at: float | None = None) -> list[Finding]:
-    """Checks what the watch and the reaper recorded in Redis; arguments as of `check`. Asks no API server."""
-    found = await asyncio.gather(
-        watch.check(settings, url), pod_locations.check(settings, url), reaper.check(settings, url, started_at)
-    )
-    return [each for part in found for each in part]
-
-
-async def _of_cluster(settings: Settings) -> list[Finding]:
+async def check(settings: Settings) -> list[Finding]:
+    """Checks the configuration, and asks the API server; the failure of one check hides no other."""
     found = of_configuration(settings.pools, is_configured=is_configured(settings.cluster))
     if not settings.namespaces or not is_configured(settings.cluster):
         return found

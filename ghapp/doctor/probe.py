@@ -13,7 +13,7 @@ from ghapp.errors import GhappError
 from ghapp.log import redact
 
 TIMEOUT_SECONDS = 4.0
-"""For one check. At most three checks run one after the other."""
+"""For one check. At most six run one after the other."""
 
 Check = Callable[[], Awaitable[list[Finding]]]
 

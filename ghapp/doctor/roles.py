@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from ghapp.deliveries.doctor import of_inbox
+from ghapp.deliveries.metrics import DELIVERIES
 from ghapp.doctor.finding import Finding, ok, warning, wrong
 from ghapp.queue import jobs
 from ghapp.store.connect import connect_sync
@@ -18,8 +19,6 @@ STARTING_SECONDS = 180.0
 
 CLOCKS_DIFFER_SECONDS = 60.0
 """A worker dates its start by its machine's clock; a start further in the future is no date."""
-
-DELIVERED = "ghapp_deliveries_total"
 
 
 def starting(started_at: float | None, now: float) -> str:
@@ -50,7 +49,7 @@ async def check(url: str, *, has_app: bool) -> RolesProbe:
     """
     async with open_stores(url) as stores:
         inbox, counted = stores.inbox, await stores.counters.all()
-        has_come = any(series.startswith(DELIVERED) for series in counted)
+        has_come = any(series.startswith(DELIVERIES.name) for series in counted)
         now = await stores.now()
         clocks, off = await stores.heartbeats.alive("clock", now), await stores.heartbeats.clocks_off(now)
         load, started_at = await asyncio.to_thread(_load, url)

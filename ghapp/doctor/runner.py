@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from itertools import chain
 from typing import NamedTuple
 
-from ghapp.doctor import cluster, controllers, github, redis, roles
+from ghapp.doctor import cluster, controllers, github, log_store, pod_locations, redis, roles, watch
 from ghapp.doctor.configuration import of_configuration
 from ghapp.doctor.finding import Finding, FindingStatus, warning
 from ghapp.doctor.probe import DetachedThreads, probe
 from ghapp.gate import doctor as active_shard
 from ghapp.installations import doctor as installations
+from ghapp.leaks import doctor as reaper
 from ghapp.notifications import doctor as notifications
 from ghapp.settings import Settings
 
@@ -47,49 +49,40 @@ class RedisProbe(NamedTuple):
         """The URL of Redis if it accepts writes: else what the roles recorded there is out of date."""
         return None if any(map(_is_refusal, self.findings)) else self.url
 
-    def of_configuration(self, settings: Settings, environ: Mapping[str, str]) -> list[Finding]:
-        """Returns the findings about the configuration here; a part of it may be with the workers alone."""
-        return of_configuration(settings, environ, has_workers=self.started_at is not None)
 
+async def examine(settings: Settings, environ: Mapping[str, str], *, by_web_role: bool = False) -> list[Finding]:
+    """Returns all findings, sorted by group and org. Ends within seconds; a failed check does not stop the others.
 
-async def examine(settings: Settings, environ: Mapping[str, str]) -> list[Finding]:
-    """Returns all findings, sorted by group and org. Ends within seconds; a failed check does not stop the others."""
-    asyncio.get_running_loop().set_default_executor(DetachedThreads())
-    of_redis = await _redis_and_roles(settings)
-    url, started_at = of_redis.writable_url, of_redis.started_at
-    at_github, of_controllers, of_cluster, of_shards, of_notifications = await asyncio.gather(
-        _github(settings, started_at),
-        controllers.check(settings),
-        cluster.check(settings, url, started_at),
-        active_shard.check(settings, url, started_at),
-        notifications.check(settings, url),
-    )
-    found = [*of_redis.of_configuration(settings, environ), *of_redis.findings, *at_github.findings]
-    found += await installations.check(settings, of_redis.url, at_github.installed, started_at)
-    return _in_order([*found, *of_controllers, *of_shards, *of_cluster, *of_notifications])
-
-
-async def examine_for_page(settings: Settings, environ: Mapping[str, str]) -> list[Finding]:
-    """Returns the findings that the web role can get with its own rights, sorted as by `examine`.
-
-    It runs no command of a pool, asks no controller, cluster, log store or receiver of notifications, and spends no
-    installation's calls. Of the cluster it has what the watch and the reaper recorded.
+    Args:
+        settings: what is configured.
+        environ: the environment variables.
+        by_web_role: only the findings that the web role can get with its own rights. It runs no command of a pool, asks
+            no controller, cluster, log store or receiver of notifications, and spends no installation's calls. Of the
+            cluster it has what the watch and the reaper recorded.
     """
     asyncio.get_running_loop().set_default_executor(DetachedThreads())
     of_redis = await _redis_and_roles(settings)
-    at_github = await _github(settings, of_redis.started_at)
-    found = [*of_redis.of_configuration(settings, environ), *of_redis.findings, *at_github.findings]
-    of_installations, of_cluster = await asyncio.gather(
-        installations.check(
-            settings, of_redis.url, at_github.installed, of_redis.started_at, ask_for_repositories=False
-        ),
-        cluster.check_records(settings, of_redis.writable_url, of_redis.started_at),
-    )
-    return _in_order([*found, *of_installations, *of_cluster])
-
-
-def _in_order(findings: Iterable[Finding]) -> list[Finding]:
-    return sorted(findings, key=lambda each: (GROUPS.index(each.group), (each.org or "").lower()))
+    url, records_url, started_at = of_redis.url, of_redis.writable_url, of_redis.started_at
+    at_github = await _github(settings, started_at)
+    checks = [
+        installations.check(settings, url, at_github.installed, started_at, ask_for_repositories=not by_web_role),
+        watch.check(settings, records_url),
+        pod_locations.check(settings, records_url),
+        reaper.check(settings, records_url, started_at),
+    ]
+    if not by_web_role:
+        checks = [
+            controllers.check(settings),
+            active_shard.check(settings, records_url, started_at),
+            cluster.check(settings),
+            *checks,
+            log_store.check(settings),
+            notifications.check(settings, records_url),
+        ]
+    has_workers = started_at is not None  # they may have a part of the configuration that is missing here
+    found = [*of_configuration(settings, environ, has_workers=has_workers), *of_redis.findings, *at_github.findings]
+    found += chain.from_iterable(await asyncio.gather(*checks))
+    return sorted(found, key=lambda each: (GROUPS.index(each.group), (each.org or "").lower()))
 
 
 async def _redis_and_roles(settings: Settings) -> RedisProbe:

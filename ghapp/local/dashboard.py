@@ -38,6 +38,7 @@ from ghapp.report.documents import timestamp
 from ghapp.report.fleet import FleetView, by_pool
 from ghapp.report.headline import Headline
 from ghapp.report.headlines import headlines
+from ghapp.report.metrics import SWEEP_BILLABLE_CALLS, SWEEP_CALLS, SWEEP_SECONDS, SWEEPS
 from ghapp.runners.verdict import State
 from ghapp.settings import Settings
 from ghapp.store.connect import connect
@@ -507,12 +508,10 @@ def jobs_line(fleet: FleetView) -> Text:
 
 async def _cost(stores: Stores, org: str) -> str:
     counted = await stores.counters.all()
-    sweeps = sum(
-        value for name, value in counted.items() if name.startswith("ghapp_sweeps_total") and f'"{org}"' in name
-    )
-    calls = counted.get(f'ghapp_sweep_calls_total{{org="{org}"}}', 0)
-    billable = counted.get(f'ghapp_sweep_billable_calls_total{{org="{org}"}}', 0)
-    seconds = counted.get(f'ghapp_sweep_seconds_total{{org="{org}"}}', 0)
+    sweeps = sum(value for name, value in counted.items() if name.startswith(SWEEPS.name) and f'"{org}"' in name)
+    calls = counted.get(SWEEP_CALLS.series(org=org), 0)
+    billable = counted.get(SWEEP_BILLABLE_CALLS.series(org=org), 0)
+    seconds = counted.get(SWEEP_SECONDS.series(org=org), 0)
     mean = 1000 * seconds / sweeps if sweeps else 0
     return f"sweeps {sweeps:.0f}, calls {calls:.0f}, billable {billable:.0f}, {mean:.0f} ms per sweep"
 

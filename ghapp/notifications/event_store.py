@@ -17,12 +17,19 @@ import msgspec
 from redis.asyncio import Redis
 
 from ghapp.log import logger
+from ghapp.metric import Counter
 from ghapp.store import keys
 from ghapp.store.codec import Codec
-from ghapp.store.metric_counters import series_name
 from ghapp.store.quarantine import PlainReader, RecordReader
 
 log = logger(__name__)
+
+EVENTS_DROPPED = Counter(
+    "ghapp_events_dropped_total",
+    "News for a pool's URL that were dropped because too many waited for it; requests for replacements are never "
+    "dropped.",
+    ("org", "pool"),
+)
 
 MOST = 10_000
 """Maximum of events in an installation's stream."""
@@ -118,7 +125,7 @@ class Events:
         body, pool = msgspec.json.encode(event), send_to_pool or ""
         outgoing = _outgoing.encode(Outgoing(installation, pool, body)) if send_to_pool is not None else b""
         event_id, kind = str(event["id"]), str(event["type"])
-        dropped = series_name("ghapp_events_dropped_total", {"org": _org(event), "pool": pool})
+        dropped = EVENTS_DROPPED.series(org=_org(event), pool=pool)
         added, count = await self._append(
             keys=[
                 keys.event_ids(installation, kind),

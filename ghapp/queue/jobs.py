@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from ghapp.metric import Counter
 from ghapp.queue import transitions
 from ghapp.queue.transitions import Enqueued
 from ghapp.redis_clock import redis_time_sync
@@ -21,6 +22,12 @@ if TYPE_CHECKING:
 URGENT = "urgent"
 QUEUES = (URGENT, "inbox", "sweep", "report")
 """Confirmations and remediations; deliveries; sweeps; reports. `next_order` defines the order of service."""
+
+JOBS_FAILED = Counter(
+    "ghapp_jobs_failed_total",
+    "Failed jobs by function name, and failed attempts to deliver an event to a pool's URL (deliver-event).",
+    ("work",),
+)
 
 FAILURE_TTL_SECONDS = 3600
 MOST_PROMOTED = 1000

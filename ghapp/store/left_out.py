@@ -13,12 +13,20 @@ from redis.asyncio import Redis
 from ghapp.decoding import LeftOutRows
 from ghapp.errors import StoreRefusedError
 from ghapp.log import logger
+from ghapp.metric import Counter
 from ghapp.store import keys
 from ghapp.store.codec import Codec
 from ghapp.store.metric_counters import MetricCounters
 from ghapp.store.quarantine import RecordReader
 
 log = logger(__name__)
+
+ROWS_LEFT_OUT = Counter(
+    "ghapp_rows_left_out_total",
+    "Rows, and fields of rows, of GitHub, the cluster and the log store that could not be read and were left out, by "
+    "kind.",
+    ("kind",),
+)
 
 KEPT_SECONDS = 7 * 86_400
 """After something was last left out."""
@@ -67,7 +75,7 @@ class LeftOutRecords:
         counters = self._counters.batch()
         for kind, (count, odd) in taken.items():
             log.info("rows left out", kind=kind, count=count, field=odd.field, why=odd.why)
-            counters.add("ghapp_rows_left_out_total", count, kind=kind)
+            counters.add(ROWS_LEFT_OUT, count, kind=kind)
         with suppress(StoreRefusedError):
             await counters.send()
             async with self._redis.pipeline(transaction=True) as pipe:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -11,14 +11,21 @@ from redis.asyncio import Redis
 
 from ghapp.errors import StoreRefusedError
 from ghapp.log import logger
+from ghapp.metric import Counter, Histogram
 from ghapp.redis_errors import redis_errors
 from ghapp.store import keys
 
 MOST_SHARDS = 20
 MOST_LOGGED = 10
-UNREADABLE = 'ghapp_unreadable_records_total{kind="counter"}'
 OTHER_SHARD = "other"
 """The shard of all others: names of shards come from labels and names of runners."""
+
+UNREADABLE_RECORDS = Counter(
+    "ghapp_unreadable_records_total",
+    "Stored records that could not be read and were set aside, by kind.",
+    ("kind",),
+)
+UNREADABLE = UNREADABLE_RECORDS.series(kind="counter")
 
 log = logger(__name__)
 
@@ -36,9 +43,9 @@ class MetricCounters:
         self._redis = redis
         self._shard: Any = redis.register_script(_SHARD)
 
-    async def add(self, metric: str, amount: float = 1, **labels: str) -> None:
-        """Adds to a counter. Labels must come from closed sets or the configuration, never from untrusted payloads."""
-        series = series_name(metric, labels)
+    async def add(self, metric: Counter, amount: float = 1, **labels: str) -> None:
+        """Adds to a counter."""
+        series = metric.series(**labels)
         try:
             await self._redis.hincrbyfloat(keys.COUNTERS, series, amount)
         except StoreRefusedError as error:
@@ -50,17 +57,10 @@ class MetricCounters:
         """Returns a batch of additions that are sent in one round trip."""
         return CounterBatch(self._add)
 
-    async def observe(self, metric: str, values: Iterable[float], buckets: Sequence[float], **labels: str) -> None:
-        """Adds values to a histogram: a counter for each bucket (cumulative), for the sum and for the count.
-
-        Args:
-            metric: its name, without a suffix.
-            values: what was measured.
-            buckets: upper bounds, ascending, without infinity.
-            labels: as of `add`.
-        """
+    async def observe(self, metric: Histogram, values: Iterable[float], **labels: str) -> None:
+        """Adds measured values to a histogram."""
         batch = self.batch()
-        batch.observe(metric, values, buckets, **labels)
+        batch.observe(metric, values, **labels)
         await batch.send()
 
     async def _add(self, added: Mapping[str, float]) -> None:
@@ -109,21 +109,17 @@ class CounterBatch:
         self._send = send
         self._added: dict[str, float] = {}
 
-    def add(self, metric: str, amount: float = 1, **labels: str) -> None:
-        """Adds to a counter when the batch is sent; labels as of `MetricCounters.add`."""
-        series = series_name(metric, labels)
-        self._added[series] = self._added.get(series, 0.0) + amount
+    def add(self, metric: Counter, amount: float = 1, **labels: str) -> None:
+        """Adds to a counter when the batch is sent."""
+        self._add({metric.series(**labels): amount})
 
-    def observe(self, metric: str, values: Iterable[float], buckets: Sequence[float], **labels: str) -> None:
-        """Adds values to a histogram when the batch is sent, as `MetricCounters.observe`."""
-        measured = list(values)
-        if not measured:
-            return
-        below = {f"{bound:g}": sum(value <= bound for value in measured) for bound in buckets}
-        for bound, amount in {**below, "+Inf": len(measured)}.items():
-            self.add(f"{metric}_bucket", amount, **labels, le=bound)
-        self.add(f"{metric}_sum", sum(measured), **labels)
-        self.add(f"{metric}_count", len(measured), **labels)
+    def observe(self, metric: Histogram, values: Iterable[float], **labels: str) -> None:
+        """Adds measured values to a histogram when the batch is sent."""
+        self._add(metric.observed(values, **labels))
+
+    def _add(self, added: Mapping[str, float]) -> None:
+        for series, amount in added.items():
+            self._added[series] = self._added.get(series, 0.0) + amount
 
     @property
     def added(self) -> Mapping[str, float]:
@@ -143,17 +139,7 @@ def _number(row: bytes) -> float | None:
         return None
 
 
-def count(redis: SyncRedis, metric: str, **labels: str) -> None:
+def count(redis: SyncRedis, metric: Counter, **labels: str) -> None:
     """Adds one, in synchronous code. An unreadable series is restarted by `MetricCounters`."""
     with suppress(StoreRefusedError), redis_errors():
-        redis.hincrbyfloat(keys.COUNTERS, series_name(metric, labels), 1)
-
-
-def series_name(metric: str, labels: Mapping[str, str]) -> str:
-    """Returns the name of a series as it is stored: `metric{label="value"}`, the labels sorted."""
-    pairs = ",".join(f'{name}="{_escaped(value)}"' for name, value in sorted(labels.items()))
-    return f"{metric}{{{pairs}}}" if pairs else metric
-
-
-def _escaped(value: str) -> str:
-    return value.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
+        redis.hincrbyfloat(keys.COUNTERS, metric.series(**labels), 1)

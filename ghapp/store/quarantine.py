@@ -19,7 +19,7 @@ from ghapp.errors import StoreRefusedError
 from ghapp.log import logger
 from ghapp.store import keys
 from ghapp.store.codec import Codec, Key, Record, UnreadableError
-from ghapp.store.metric_counters import MetricCounters
+from ghapp.store.metric_counters import UNREADABLE_RECORDS, MetricCounters
 
 log = logger(__name__)
 
@@ -95,7 +95,7 @@ class Quarantine:
         with suppress(StoreRefusedError):
             fresh = await self._set_aside(keys=[keys.QUARANTINE], args=args)
             if fresh:
-                await self._counters.add("ghapp_unreadable_records_total", len(fresh), kind=kind)
+                await self._counters.add(UNREADABLE_RECORDS, len(fresh), kind=kind)
             for place in fresh[:MOST_LOGGED]:
                 log.warning("unreadable record set aside", kind=kind, record=place.decode(errors="replace"))
 

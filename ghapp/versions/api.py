@@ -10,9 +10,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ghapp.installations.pool_matching import PoolRule, metric_pool
+from ghapp.metric import Gauge, Sample
 from ghapp.versions.documents import VersionsDocument, versions_document
 from ghapp.versions.lifetime import Urgency, VersionStatus, parse_version
-from ghapp.web.api.metrics import Sample
 from ghapp.web.fleet_view import FleetReader
 from ghapp.web.operation import Answer, Clock, Handler, Operation, problems
 
@@ -30,6 +30,13 @@ LIST_VERSIONS = Operation(
     "read",
 )
 OPERATIONS = (LIST_VERSIONS,)
+
+RUNNERS_BY_VERSION = Gauge(
+    "ghapp_runners_by_version",
+    "Runners that GitHub lists, by configured pool, version and state of the version; all other pools are pool other, "
+    "and all but 20 versions of an org are version other.",
+    ("org", "pool", "version", "state"),
+)
 
 
 class VersionEndpoint:
@@ -49,13 +56,11 @@ class VersionEndpoint:
         return Response(msgspec.json.encode(document), media_type="application/json")
 
 
-def version_samples(
-    org: Mapping[str, str], statuses: Sequence[VersionStatus], rules: Sequence[PoolRule]
-) -> list[Sample]:
+def version_samples(org: str, statuses: Sequence[VersionStatus], rules: Sequence[PoolRule]) -> list[Sample]:
     """Returns the number of listed runners by pool, version and state of the version.
 
     Args:
-        org: the label of the organization.
+        org: the organization.
         statuses: of all versions, the worst first.
         rules: its configured pools.
     """
@@ -69,6 +74,6 @@ def version_samples(
         for count in status.pools:
             counts[metric_pool(count.pool, rules), version, status.state.value] += count.runners
     return [
-        Sample("ghapp_runners_by_version", {**org, "pool": pool, "version": version, "state": state}, count)
+        RUNNERS_BY_VERSION.sample(count, org=org, pool=pool, version=version, state=state)
         for (pool, version, state), count in sorted(counts.items())
     ]

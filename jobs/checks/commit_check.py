@@ -9,6 +9,7 @@ from ghapp.errors import CreationsSpentError
 from ghapp.gate.gate_checks import GateCheck
 from ghapp.installations.installation import Installation
 from ghapp.log import logger
+from ghapp.report.metrics import REPORTS
 from ghapp.workflow_jobs.queue_check import QueueCheck
 from jobs.checks.publisher import POSTED, RETRY_SECONDS, CheckRunOutcome, outcome_of, retry_after
 from jobs.context import JobContext
@@ -49,7 +50,7 @@ class CommitCheckPost:
         except Exception as error:  # noqa: BLE001 - `outcome_of` raises what cannot be recorded
             after, outcome, why, raised = check, outcome_of(error), str(error) or type(error).__name__, error
         if outcome is not CheckRunOutcome.NOTHING_TO_DO:
-            await self._context.counters.add("ghapp_reports_total", org=self._installation.org, outcome=outcome.value)
+            await self._context.counters.add(REPORTS, org=self._installation.org, outcome=outcome.value)
         if outcome in (CheckRunOutcome.NOTHING_TO_DO, *POSTED):
             return after, outcome
         failed = after if isinstance(after, type(check)) else check

@@ -20,6 +20,7 @@ from ghapp.cluster.request import PODS, ClusterRequest
 from ghapp.deaths.cause import Cause
 from ghapp.deaths.death import Death, died, ended_before_deletion, has_worked, is_of, vanished
 from ghapp.deaths.job_death import completed_by_log, completed_by_pod, is_job_death_of
+from ghapp.deaths.metrics import CLEAN_EXITS, DEATHS
 from ghapp.deaths.store import identity
 from ghapp.errors import ClusterError, ClusterForbiddenError, ClusterUnavailableError
 from ghapp.installations.installation import Installation
@@ -253,9 +254,9 @@ class DeathRecorder:
     async def _count(self, org: str, death: Death) -> None:
         pool = metric_pool(death.pool, self.settings.pools_of(org))
         if death.cause is Cause.CLEAN_EXIT:
-            await self.stores.counters.add("ghapp_clean_exits_total", org=org, pool=pool)
+            await self.stores.counters.add(CLEAN_EXITS, org=org, pool=pool)
         else:
-            await self.stores.counters.add("ghapp_deaths_total", org=org, pool=pool, cause=death.cause.value)
+            await self.stores.counters.add(DEATHS, org=org, pool=pool, cause=death.cause.value)
 
     async def _recorded_end(self, installation: Installation, pod: Pod, death: Death) -> Death | None:
         """Returns the last recorded end of this pod or of its runner; if there is none, the latest of that name.

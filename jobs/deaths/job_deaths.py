@@ -20,6 +20,7 @@ from ghapp.deaths.job_death import (
     needs_words,
 )
 from ghapp.deaths.job_story import NOTHING_KNOWN, other_attempts
+from ghapp.deaths.metrics import DEATHS
 from ghapp.deaths.post_mortem import APART_UNSEEN_SECONDS, UNFINISHED
 from ghapp.deaths.store import identity
 from ghapp.errors import GitHubUnavailableError, NotFoundError, PermissionMissingError
@@ -139,7 +140,7 @@ async def examine_job_of(context: JobContext, installation_id: int, job_id: int)
         repository=job.repository,
         job=job.id,
     )
-    await context.counters.add("ghapp_deaths_total", org=installation.org, pool=pool, cause=death.cause.value)
+    await context.counters.add(DEATHS, org=installation.org, pool=pool, cause=death.cause.value)
     _have_post_mortem(context, installation, death)
     return death
 

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from ghapp.deaths.death import Death
 from ghapp.deaths.github_words import JobWords, read_words
+from ghapp.deaths.metrics import RERUNS
 from ghapp.deaths.post_mortem import JobFacts
 from ghapp.deaths.rerun import (
     AUTO,
@@ -111,7 +112,7 @@ async def rerun_job_of(
             note = RerunNote(outcome.value, by, now, None if next_try is None else now + next_try.after)
             await context.reruns.note(installation_id, job_id, note)
     result = outcome.state.value if isinstance(outcome, Rerun) else outcome.value
-    await context.counters.add("ghapp_reruns_total", org=installation.org, outcome=result)
+    await context.counters.add(RERUNS, org=installation.org, outcome=result)
     if isinstance(outcome, Rerun):
         await context.presses.conclude(installation_id, rerun_topic(which), lambda _: result)
     else:

@@ -11,10 +11,12 @@ from rq.timeouts import BaseTimeoutException
 
 from ghapp.decoding import LeftOut
 from ghapp.deliveries.log_store import arrived_at
+from ghapp.deliveries.metrics import CHECK_REQUESTS, DELIVERIES, DELIVERIES_GIVEN_UP
 from ghapp.deliveries.store import Entry
 from ghapp.errors import GhappError
 from ghapp.github.deliveries import KNOWN, Delivery, WorkflowJob, decode
 from ghapp.log import logger
+from ghapp.queue.jobs import JobName, enqueue
 from ghapp.runners import observations
 from ghapp.runners.delivery_lag import arrivals_after
 from ghapp.runners.evidence import Evidence, Fold
@@ -28,6 +30,7 @@ from jobs.deliveries.check_run_events import handle_check_event
 from jobs.deliveries.scopes import ScopeShare, shares_of
 from jobs.history.job_times import count_job_times, history_pools, taken_jobs
 from jobs.installations.discover import contradict, discover_soon, installation_changed, list_repositories_again
+from jobs.periodic_task import PeriodicTask, SchedulerContext
 
 log = logger(__name__)
 
@@ -36,7 +39,6 @@ MOST = 500
 
 LONGEST_SECONDS = 2.0
 """After this a drain leaves the rest to the next one: other queues may have only this worker."""
-
 
 LOOKED_UP_SECONDS = OVER_SECONDS / 2
 """A delivery of a job that began longer ago may be of one that the store no longer knows as over."""
@@ -69,6 +71,17 @@ async def drain_inbox(context: JobContext) -> int:
     return drained
 
 
+async def _enqueue_drain(context: SchedulerContext) -> None:
+    if await context.inbox.lag():
+        enqueue(context.queue_redis, JobName.INBOX, retry=False)
+
+
+DRAIN = PeriodicTask("drain", 1.0, _enqueue_drain)
+"""Requests a drain while deliveries wait. A drain that left some is followed by another within this time; until then
+the worker is free for other queues.
+"""
+
+
 async def _drained(context: JobContext, entries: Sequence[Entry]) -> int:
     """Apply a batch at once; if one delivery fails, apply each alone, so that it blocks no other."""
     now = context.clock()
@@ -85,7 +98,7 @@ async def _drained(context: JobContext, entries: Sequence[Entry]) -> int:
         given_up = await context.inbox.failed(entry, f"{type(error).__name__}: {error}", now)
         log.exception("delivery had no effect", delivery=entry.guid, github_event=entry.event, given_up=given_up)
         if given_up:
-            await context.counters.add("ghapp_deliveries_given_up_total", event=_known(entry.event))
+            await context.counters.add(DELIVERIES_GIVEN_UP, event=_known(entry.event))
         return 0
     unreadable = await context.inbox.done(entries, now, counters.added)
     await context.counters.restart({series: counters.added[series] for series in unreadable})
@@ -120,7 +133,7 @@ async def _take_effect(
         await context.inbox.mark_ended(installation_id, ended, now)
     await _record_arrivals(context, by_installation, now)
     for (event, action), count in Counter((_known(event), each.action or "") for event, each in deliveries).items():
-        counters.add("ghapp_deliveries_total", count, event=event, action=action)
+        counters.add(DELIVERIES, count, event=event, action=action)
 
 
 async def _record_arrivals(
@@ -221,7 +234,7 @@ async def _take_effect_on_orgs(
                 await context.reports.try_again(delivery.installation.id)
             case "check_run" | "check_suite":
                 done = await handle_check_event(context, event, delivery)
-                counters.add("ghapp_check_requests_total", done=done)
+                counters.add(CHECK_REQUESTS, done=done)
     if any(event in ("installation", "installation_repositories") for event, _ in deliveries):
         await discover_soon(context)
 

@@ -9,16 +9,21 @@ from __future__ import annotations
 import asyncio
 from math import ceil
 
+from ghapp.deliveries.metrics import REDELIVERIES
 from ghapp.deliveries.redelivery import LastRequest, may_request
 from ghapp.errors import BudgetSpentError, GitHubError, RateLimitedError
 from ghapp.github.delivery_log import deliver_again
 from ghapp.installations.pacing import POINTS_SECONDS, REDELIVERY_POINTS, WRITE_POINTS
 from ghapp.log import logger
+from ghapp.queue.jobs import JobName
 from jobs.context import JobContext, configured, open_context
 from jobs.delivery_gaps.delivery_log import plan_from_log
-from jobs.scheduler import REDELIVERY_BATCH_SECONDS
+from jobs.periodic_task import PeriodicTask, SchedulerContext, enqueue_one
 
 log = logger(__name__)
+
+REDELIVERY_BATCH_SECONDS = 6.0
+"""Seconds between batches of redeliveries while any are left."""
 
 BATCH = ceil(REDELIVERY_POINTS / WRITE_POINTS * REDELIVERY_BATCH_SECONDS / POINTS_SECONDS)
 """Attempts a job, so that one job every `REDELIVERY_BATCH_SECONDS` requests all that the points allow."""
@@ -83,8 +88,23 @@ async def _batch(context: JobContext, most: int, arrival: str) -> int:
         await context.inbox.save_request(LastRequest(context.clock(), arrival))
     left = await context.inbox.planned_redeliveries()
     log.info("redelivery requested", asked=asked, forgotten=forgotten, left=left)
-    await context.counters.add("ghapp_redeliveries_total", asked)
+    await context.counters.add(REDELIVERIES, asked)
     for answer in answers:
         if isinstance(answer, BaseException) and answer not in limited:
             raise answer
     return asked
+
+
+_enqueue_redelivery = enqueue_one(JobName.REDELIVER, "redeliver")
+
+
+async def _enqueue_batch(context: SchedulerContext) -> None:
+    """Enqueues the next batch while attempts are planned: short jobs leave time for other queues."""
+    if await context.inbox.planned_redeliveries():
+        await _enqueue_redelivery(context)
+
+
+REDELIVER = PeriodicTask(
+    "redeliver", lambda settings: settings.policy.deliveries.redeliver_seconds, _enqueue_redelivery
+)
+REDELIVER_REST = PeriodicTask("redeliver_rest", REDELIVERY_BATCH_SECONDS, _enqueue_batch)

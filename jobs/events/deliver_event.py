@@ -28,6 +28,7 @@ from ghapp.errors import LockLostError, ReplacerUnavailableError, StoreUnavailab
 from ghapp.installations.pool_matching import rule_named, runner_pool
 from ghapp.log import logger
 from ghapp.notifications.event_store import Outgoing
+from ghapp.queue.jobs import JOBS_FAILED
 from ghapp.remediation.fuse import Fuse, fuse_of, fuse_of_runner
 from ghapp.remediation.steps import (
     REPLACE,
@@ -231,7 +232,7 @@ class EventDelivery:
             if backlog.refused(event_id, time.monotonic()):
                 log.warning("event delivery failing", url=url, why=str(error))
             with suppress(StoreUnavailableError):
-                await self._counters.add("ghapp_jobs_failed_total", work=WORK)
+                await self._counters.add(JOBS_FAILED, work=WORK)
         except StoreUnavailableError as error:  # the URL may have the event, and gets it again under the same id
             backlog.put_off(event_id, time.monotonic())
             log.warning("Redis unavailable, retrying", event_id=event_id, why=str(error))

@@ -11,6 +11,7 @@ from ghapp.queue.jobs import JobName
 from ghapp.settings import PoolSettings
 from jobs.context import JobContext
 from jobs.each_installation import each_installation
+from jobs.periodic_task import PeriodicTask, SchedulerContext, enqueue_where
 
 log = logger(__name__)
 
@@ -37,3 +38,11 @@ async def _ask(context: JobContext, installation: Installation, pool: PoolSettin
     if answer.failure:
         log.warning("active shard unknown", org=installation.org, pool=pool.name, why=answer.failure)
     return not answer.failure
+
+
+async def _has_source(context: SchedulerContext, installation: Installation) -> bool:
+    return any(pool.active_source for pool in context.settings.pools_of(installation.org))
+
+
+ASK_SHARDS = PeriodicTask("ask_shards", 30.0, enqueue_where(JobName.ACTIVE, _has_source))
+"""Queries the active shard of blue/green pools; the gate accepts an answer for five minutes."""

@@ -9,13 +9,11 @@ from ghapp.gate.shard_status import shard_of
 from ghapp.installations.installation import Installation
 from ghapp.installations.pool_matching import metric_pool, rule_named, runner_pool
 from ghapp.remediation.successors import heals
+from ghapp.report.metrics import HEAL_SECONDS
 from ghapp.runners.evidence import Evidence
 from ghapp.runners.observations import succeeded_by, succeeding
 from jobs.context import JobContext
 from jobs.history.job_times import pool_labels
-
-HEAL_BUCKETS = (30.0, 60.0, 120.0, 180.0, 300.0, 600.0, 1200.0, 3600.0, 14_400.0)
-"""Upper bounds, in seconds."""
 
 
 async def count_heals(
@@ -42,5 +40,5 @@ async def count_heals(
             seconds[shard_of(lost[heal.lost], rule) or ""].append(heal.seconds)
         for shard, values in seconds.items():
             labels = await pool_labels(context, installation, metric_pool(pool, rules), shard)
-            await context.counters.observe("ghapp_heal_seconds", values, HEAL_BUCKETS, **labels)
+            await context.counters.observe(HEAL_SECONDS, values, **labels)
     return changed

@@ -17,11 +17,8 @@ from ghapp.runners.evidence import Evidence
 from ghapp.settings import PoolSettings
 from ghapp.store.metric_counters import CounterBatch
 from ghapp.workflow_jobs.job import Job, was_hosted
+from ghapp.workflow_jobs.metrics import QUEUE_SECONDS, RUN_SECONDS
 from jobs.context import JobContext
-
-QUEUE_BUCKETS = (5.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0, 14_400.0)
-RUN_BUCKETS = (30.0, 60.0, 300.0, 600.0, 1800.0, 3600.0, 7200.0, 21_600.0)
-"""Upper bounds, in seconds."""
 
 
 def taken_jobs(jobs: Iterable[Job]) -> list[Job]:
@@ -58,10 +55,10 @@ async def count_job_times(
             runs[place].append(max(0.0, job.ended_at - started_at))
     for place, values in waits.items():
         labels = await pool_labels(context, installation, *place)
-        counters.observe("ghapp_job_queue_seconds", values, QUEUE_BUCKETS, **labels)
+        counters.observe(QUEUE_SECONDS, values, **labels)
     for place, values in runs.items():
         labels = await pool_labels(context, installation, *place)
-        counters.observe("ghapp_job_run_seconds", values, RUN_BUCKETS, **labels)
+        counters.observe(RUN_SECONDS, values, **labels)
 
 
 def history_pools(

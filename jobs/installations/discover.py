@@ -23,9 +23,11 @@ from ghapp.queue.jobs import JobName, enqueue_for_each
 from ghapp.runners.next_attempt import why_not_swept
 from jobs.context import JobContext, configured, open_context
 from jobs.installations.enrol import enrol, warn_of_name
-from jobs.scheduler import DISCOVER_SECONDS
+from jobs.periodic_task import PeriodicTask, SchedulerContext, enqueue_one
 
 log = logger(__name__)
+
+DISCOVER_SECONDS, REDISCOVER_SECONDS = 300.0, 30.0
 
 BEGUN = ("created", "unsuspend", "new_permissions_accepted")
 ENDED = ("suspend", "deleted")
@@ -185,3 +187,16 @@ async def _renew_token(context: JobContext, before: Installation | None, now: In
     """Deletes the installation's token when its permissions changed: a token keeps its first permissions."""
     if before is not None and dict(before.permissions) != dict(now.permissions):
         await context.github.forget_token(now.id)
+
+
+_enqueue_discovery = enqueue_one(JobName.INSTALLATIONS, "installations")
+
+
+async def _enqueue_without_date(context: SchedulerContext) -> None:
+    if await context.schedule.next_discovery() is None:
+        await _enqueue_discovery(context)
+
+
+DISCOVER = PeriodicTask("discover", DISCOVER_SECONDS, _enqueue_discovery)
+REDISCOVER = PeriodicTask("rediscover", REDISCOVER_SECONDS, _enqueue_without_date)
+"""Discovers while Redis has no date of the next discovery: it lost its data, or no discovery has succeeded yet."""

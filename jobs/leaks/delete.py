@@ -19,6 +19,7 @@ from ghapp.leaks.store import Leaks
 from ghapp.log import logger
 from ghapp.pods.pod import Pod
 from ghapp.replace.pods import delete_account, require_permissions
+from ghapp.report.metrics import ORPHANS_REAPED
 from jobs.context import JobContext
 from jobs.deaths.death_recorder import DeathRecorder
 from jobs.events.publish import publish_orphan
@@ -97,7 +98,7 @@ class Reaper:
     async def count(self, outcome: str) -> None:
         """Counts one outcome."""
         self.outcomes[outcome] += 1
-        await self.context.counters.add("ghapp_orphans_reaped_total", org=self.installation.org, outcome=outcome)
+        await self.context.counters.add(ORPHANS_REAPED, org=self.installation.org, outcome=outcome)
 
     async def _may_delete(self, namespace: str) -> bool:
         """True if ghapp may delete both Pod and ServiceAccount: it deletes both or neither."""

@@ -21,11 +21,13 @@ from ghapp.pods.degraded_sources import leaks_source
 from ghapp.pods.pod import Pod
 from ghapp.queue.jobs import JobName
 from ghapp.remediation.store import WHOLE_ORG
+from ghapp.report.metrics import ORPHANS_REAPED
 from jobs.context import JobContext
 from jobs.each_installation import each_installation
 from jobs.leaks.delete import REAPED, SKIPPED, Reaper
 from jobs.leaks.github_status import GitHubStatus, query_jobs, query_runners
 from jobs.leaks.snapshot import Snapshot, snapshot_of_pods, take_snapshot
+from jobs.periodic_task import PeriodicTask, SchedulerContext, enqueue_where
 
 log = logger(__name__)
 
@@ -61,7 +63,7 @@ async def reap_installation(context: JobContext, installation_id: int) -> Tick |
         except (ClusterError, ConfigurationError) as error:
             await _record_outage(context, before, namespaces, error)
             tick = before._replace(trouble=str(error) or type(error).__name__, reaped=0, deferred=0, would_reap=0)
-            await context.counters.add("ghapp_orphans_reaped_total", org=installation.org, outcome=SKIPPED)
+            await context.counters.add(ORPHANS_REAPED, org=installation.org, outcome=SKIPPED)
         return await _account(context, installation, store, before, tick)
 
 
@@ -206,3 +208,15 @@ async def _account(context: JobContext, installation: Installation, store: Leaks
         examples = {guard: list(pods) for guard, pods in tick.examples.items()}
         log.info("pods kept", installation=installation.id, org=org, kept=dict(tick.kept), examples=examples)
     return tick
+
+
+async def _has_reaper(context: SchedulerContext, installation: Installation) -> bool:
+    """True if the org's pools have namespaces, and the reaper is not off."""
+    settings, org = context.settings, installation.org
+    return settings.of(org).leaks.mode != "off" and bool(namespaces_of(settings.pools_of(org)))
+
+
+REAP = PeriodicTask(
+    "reap", 60.0, enqueue_where(JobName.REAP, _has_reaper), is_wanted=lambda settings: bool(settings.namespaces)
+)
+"""The ticks of the reaper. Its clocks advance only if the interval is less than `leaks.guards.MOST_GAP_SECONDS`."""

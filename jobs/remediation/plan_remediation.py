@@ -29,6 +29,7 @@ from ghapp.remediation.steps import (
     replacement_path,
     request_id,
 )
+from ghapp.report.metrics import REMEDIATIONS
 from ghapp.runners import observations
 from ghapp.runners.evidence import Evidence
 from jobs.context import JobContext
@@ -222,7 +223,7 @@ async def _record_dry_run(
     for evidence in revised.values():
         if evidence.would_remediate_at == now:
             log.info("would remediate", installation=installation.id, org=installation.org, runner=evidence.name)
-            await context.counters.add("ghapp_remediations_total", org=installation.org, outcome="dry-run")
+            await context.counters.add(REMEDIATIONS, org=installation.org, outcome="dry-run")
     return revised
 
 

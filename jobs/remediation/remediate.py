@@ -9,6 +9,7 @@ from ghapp.installations.installation import Installation
 from ghapp.installations.pool_matching import rule_named, runner_pool
 from ghapp.log import logger
 from ghapp.remediation.steps import is_open
+from ghapp.report.metrics import REMEDIATIONS
 from ghapp.runners import observations
 from ghapp.runners.evidence import Evidence
 from ghapp.runners.failed_calls import failed_calls, may_call
@@ -62,7 +63,7 @@ async def remediate_runner(context: JobContext, installation_id: int, runner_id:
         outcome = await _or_wait(context, installation, evidence, _act)
     if outcome == STILL_WAITING:
         return outcome
-    await context.counters.add("ghapp_remediations_total", org=installation.org, outcome=outcome)
+    await context.counters.add(REMEDIATIONS, org=installation.org, outcome=outcome)
     log.info("remediated", installation=installation_id, org=installation.org, runner=evidence.name, outcome=outcome)
     return outcome
 

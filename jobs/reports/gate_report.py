@@ -37,6 +37,7 @@ from jobs.checks.commit_check import CommitCheckPost
 from jobs.checks.publisher import TRANSIENT, CheckRunOutcome, open_checks, outcome_of, publish
 from jobs.context import JobContext
 from jobs.each_installation import each_installation
+from jobs.periodic_task import PeriodicTask, SchedulerContext, enqueue_where
 
 log = logger(__name__)
 
@@ -213,3 +214,22 @@ class _Look(CommitCheckPost):
     def named(self, check: GateCheck | QueueCheck) -> dict[str, str | int]:
         """Returns the fields of the log that identify the gate check."""
         return {**super().named(check), "place": self._place}
+
+
+async def waits_for_gate(context: SchedulerContext, installation: Installation) -> bool:
+    """True if a commit that was deployed in an org waits for the gate, or if its gate check must be completed."""
+    pools = [pool for pool in context.settings.pools_of(installation.org) if pool.deploy_repository]
+    known = await context.gate_checks.list(installation.id) if pools else {}
+    deploys = {pool.name: await context.shards.deploys(installation.id, pool.name) for pool in pools}
+    now = context.clock()
+    is_open = any(open_gate_checks(pool, deploys[pool.name], known, now) for pool in pools)
+    return is_open or bool(superseded(pools, deploys, known))
+
+
+REPORT_GATES = PeriodicTask(
+    "report_gates",
+    10.0,
+    enqueue_where(jobs.JobName.GATE, waits_for_gate),
+    is_wanted=lambda settings: any(pool.deploy_repository for pool in settings.pools),
+)
+"""Looks for deployed commits that wait for the gate."""

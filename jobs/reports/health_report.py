@@ -26,10 +26,13 @@ from ghapp.report.check_run_state import (
 )
 from ghapp.report.fleet import FleetView
 from ghapp.report.fleet_report import report_on
+from ghapp.report.metrics import REPORTS
+from ghapp.settings import Settings
 from ghapp.store.views import load_fleet
 from jobs.checks.publisher import POSTED, CheckRunOutcome, open_checks, outcome_of, publish, retry_after
 from jobs.context import JobContext
 from jobs.each_installation import each_installation
+from jobs.periodic_task import PeriodicTask, SchedulerContext, enqueue_where
 from jobs.pods.cluster_summary import leaks_of, summarize_cluster
 
 log = logger(__name__)
@@ -49,9 +52,20 @@ def enqueue_report_if_wanted(context: JobContext, installation: Installation) ->
 
     The job also summarizes the cluster for the commands, without a check run, too.
     """
-    settings, org = context.settings, installation.org
-    if wants_report(settings.of(org).report.repository, org, settings.pools_of(org)):
+    if _is_wanted(context.settings, installation.org):
         jobs.enqueue_report(context.queue_redis, installation.id)
+
+
+def _is_wanted(settings: Settings, org: str) -> bool:
+    return wants_report(settings.of(org).report.repository, org, settings.pools_of(org))
+
+
+async def _is_due(context: SchedulerContext, installation: Installation) -> bool:
+    return _is_wanted(context.settings, installation.org)
+
+
+REPORT = PeriodicTask("report", 10.0, enqueue_where(jobs.JobName.REPORT, _is_due))
+"""Looks at the report of each org: much changes by time alone, and must be published within 15 s."""
 
 
 def repository_for(context: JobContext, installation: Installation) -> str | None:
@@ -174,7 +188,7 @@ async def _count(
     """Counts the outcome; a failure is recorded, and logged if it differs from the last one."""
     if outcome is CheckRunOutcome.NOTHING_TO_DO:
         return
-    await context.counters.add("ghapp_reports_total", org=installation.org, outcome=outcome.value)
+    await context.counters.add(REPORTS, org=installation.org, outcome=outcome.value)
     if outcome in POSTED:
         return
     failure = PostFailure(repository, outcome.value, now + retry_after(outcome))

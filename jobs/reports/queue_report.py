@@ -41,6 +41,7 @@ from jobs.checks.commit_check import CommitCheckPost
 from jobs.checks.publisher import CheckRunOutcome, open_checks, publish
 from jobs.context import JobContext
 from jobs.each_installation import each_installation
+from jobs.periodic_task import PeriodicTask, SchedulerContext, enqueue_where
 
 log = logger(__name__)
 
@@ -208,3 +209,18 @@ class _QueuePost(CommitCheckPost):
             known = QUIET_TOPIC in (await checks.topics() or ())
             await self._store.remember_quiet(self._installation.id, repository, quiet=known)
         return known
+
+
+async def _has_queue(context: SchedulerContext, installation: Installation) -> bool:
+    """True if a job has waited for `NOT_ASSIGNED_SECONDS`, or a check run may have to be completed."""
+    if await context.queue_checks.any(installation.id):
+        return True
+    jobs = await context.demand.all(installation.id)
+    now = context.clock()
+    return any(
+        job.status == "queued" and not job.waiting and now - job.queued_at >= NOT_ASSIGNED_SECONDS for job in jobs
+    )
+
+
+EXPLAIN_QUEUE = PeriodicTask("explain_queue", 15.0, enqueue_where(JobName.QUEUE, _has_queue))
+"""Looks for jobs that wait for a minute or more."""

@@ -16,7 +16,7 @@ from ghapp.installations.installation import Installation
 from ghapp.installations.pacing import Purpose
 from ghapp.installations.store import MEMORY_SECONDS, InstallationState
 from ghapp.log import logger
-from ghapp.queue.jobs import JobName
+from ghapp.queue.jobs import JOBS_FAILED, JobName
 from ghapp.runners import absence, observations
 from ghapp.runners.absence import GetResult, RunnerList
 from ghapp.runners.evidence import Evidence, Fold, Registration, Survey
@@ -148,7 +148,7 @@ async def _confirm_or_log(
             exc_info=None if is_ours else error,
         )
         if not isinstance(error, GitHubError):
-            await context.counters.add("ghapp_jobs_failed_total", work="confirm")
+            await context.counters.add(JOBS_FAILED, work="confirm")
             return {}
         return await record_failed_calls(context, installation, dict.fromkeys(suspects, error))
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import asyncio
 
-from ghapp.queue.jobs import SWEEP_TIMEOUT_SECONDS, JobName
+from ghapp.queue.jobs import SWEEP_TIMEOUT_SECONDS, JobName, enqueue_due_sweeps
 from ghapp.timings import NORMAL
 from jobs.context import JobContext, configured, open_context
 from jobs.each_installation import ENDING_SECONDS, failing_alone
+from jobs.periodic_task import TICK_SECONDS, PeriodicTask, SchedulerContext
 from jobs.runners.sweep import sweep_installation
 
 RETRY_SECONDS = NORMAL.lock_seconds + 2.0
@@ -27,6 +28,17 @@ connections. The more at once, the more commands to Redis are sent together.
 
 TAKING_SECONDS = 5.0
 """For how long a job begins sweeps. Then other queues of this worker have their turn, and the next job continues."""
+
+SWEEP_JOB_SECONDS = 5.0
+"""Seconds between two jobs that sweep what is due: together, many installations cost less than one by one. Jobs every
+five seconds sweep a thousand of them in an eighth less CPU than jobs every two. At short intervals a tenth of the
+interval. A sweep that is due alone does not wait.
+"""
+
+LATE_SECONDS, ADDED_JOB_SECONDS, MOST_SWEEP_JOBS = 10.0, 2.0, 8
+"""When a sweep has been due for so long, jobs are added for other workers to run, every two seconds, up to that number.
+The autoscaler counts them, too.
+"""
 
 
 async def sweep_due() -> None:
@@ -71,3 +83,17 @@ async def sweep_due_installations(context: JobContext) -> int:
 async def _sweep(context: JobContext, installation: int, due_at: float, ends: float) -> None:
     async with failing_alone(context, JobName.SWEEP, installation, ends):
         await sweep_installation(context, installation, patience_seconds=0.0, due_at=due_at, ends=ends)
+
+
+async def _enqueue_sweeps(context: SchedulerContext) -> float | None:
+    """Enqueues a job that sweeps what is due; another one for what the first did not take in time."""
+    now = context.clock()
+    if not await context.schedule.is_any_due(now):
+        return None
+    is_late = await context.schedule.is_any_due(now - LATE_SECONDS)
+    enqueue_due_sweeps(context.queue_redis, MOST_SWEEP_JOBS if is_late else 1)
+    wait = min(SWEEP_JOB_SECONDS, context.settings.shortest_interval_seconds / 10)
+    return min(wait, ADDED_JOB_SECONDS) if is_late else wait
+
+
+SWEEP = PeriodicTask("sweep", TICK_SECONDS, _enqueue_sweeps)

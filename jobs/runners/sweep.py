@@ -25,6 +25,7 @@ from ghapp.incidents.settled import holds
 from ghapp.installations.installation import Installation
 from ghapp.installations.pacing import Purpose, least_interval, left, next_sweep_at, next_sweep_in
 from ghapp.log import logger
+from ghapp.report.metrics import SWEEP_BILLABLE_CALLS, SWEEP_CALLS, SWEEP_SECONDS, SWEEPS
 from ghapp.runners import absence
 from ghapp.runners.evidence import Survey
 from ghapp.runners.verdict import Reason
@@ -181,7 +182,7 @@ async def _defer(
     )
     await context.runners.save_survey(installation.id, absence.survey_after_deferral(survey, began))
     await context.schedule.due_at(installation.id, now + error.after_seconds)
-    await context.counters.add("ghapp_sweeps_total", org=installation.org, outcome="deferred")
+    await context.counters.add(SWEEPS, org=installation.org, outcome="deferred")
     return SweepResult(
         installation.org,
         *(0, 0, 0, 0, (now - began) * 1000),
@@ -254,10 +255,10 @@ async def _finish(
     swept = replace(swept, left=left(allowance, policy.budget), next_in=wait)
     log.info("swept", installation=installation.id, **swept.logged())
     counters = context.counters.batch()
-    counters.add("ghapp_sweeps_total", org=org, outcome=swept.flaw or "complete")
-    counters.add("ghapp_sweep_calls_total", swept.calls, org=org)
-    counters.add("ghapp_sweep_billable_calls_total", swept.billable, org=org)
-    counters.add("ghapp_sweep_seconds_total", swept.milliseconds / 1000, org=org)
+    counters.add(SWEEPS, org=org, outcome=swept.flaw or "complete")
+    counters.add(SWEEP_CALLS, swept.calls, org=org)
+    counters.add(SWEEP_BILLABLE_CALLS, swept.billable, org=org)
+    counters.add(SWEEP_SECONDS, swept.milliseconds / 1000, org=org)
     await counters.send()
     return swept
 

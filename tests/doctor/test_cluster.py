@@ -5,17 +5,19 @@ from __future__ import annotations
 import asyncio
 import socket
 import time
+from itertools import chain
 from types import SimpleNamespace
 
 import pytest
 
 from ghapp.cluster.access import NEAR_RUNNERS
-from ghapp.doctor import cluster, rbac
+from ghapp.doctor import cluster, log_store, pod_locations, rbac, watch
 from ghapp.doctor.cluster import of_clock, of_configuration, of_label
 from ghapp.doctor.finding import FindingStatus
 from ghapp.doctor.log_store import LOOK_BACK_SECONDS
 from ghapp.doctor.rbac import RbacPlace, needs, role_of
 from ghapp.doctor.watch import of_ages, of_holder
+from ghapp.leaks import doctor as reaper
 from ghapp.loki.client import JOURNAL_SELECTORS
 from ghapp.pods.pod import Container, Pod
 from ghapp.pods.store import DegradedSources, Pods
@@ -54,7 +56,15 @@ async def findings_by_name(api, redis, redis_url, tmp_path):
         config = api.kubeconfig(tmp_path / "kubeconfig", user, HOME)
         known = {"GHAPP_CONFIG": str(policy), "GHAPP_STATE_DIR": str(tmp_path), "KUBECONFIG": str(config)}
         settings = Settings.read({**known, "GHAPP_REDIS_URL": redis_url, **environ})
-        found = await cluster.check(settings, settings.redis_url)
+        url = settings.redis_url
+        checks = [
+            cluster.check(settings),
+            watch.check(settings, url),
+            pod_locations.check(settings, url),
+            reaper.check(settings, url),
+            log_store.check(settings),
+        ]
+        found = [*chain.from_iterable(await asyncio.gather(*checks))]
         assert len({each.name for each in found}) == len(found)
         assert all((each.fix is None) is (each.status is FindingStatus.OK) for each in found)
         return {each.name: each for each in found}

@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from ghapp.doctor import cluster
 from ghapp.doctor.finding import FindingStatus
+from ghapp.doctor.runner import examine
 from ghapp.installations.installation import Installation
 from ghapp.installations.store import Installations
 from ghapp.leaks.doctor import check, of_tick, of_unfinished
@@ -197,8 +197,10 @@ async def test_the_state_stored_by_the_reaper_is_read(names, redis):
     assert await names() == {"reaper": FindingStatus.OK, "unfinished deletions": FindingStatus.WARNING}
 
 
-async def test_the_reaper_is_in_the_group_of_the_cluster(names):
-    assert (await names(through=cluster.check))["reaper"] is FindingStatus.WARNING
+@pytest.mark.parametrize("by_web_role", [False, True])
+async def test_the_reaper_is_reported_by_the_command_and_on_the_page(names, by_web_role):
+    found = await names(through=lambda settings, _url: examine(settings, {}, by_web_role=by_web_role))
+    assert found["reaper"] is FindingStatus.WARNING
 
 
 async def test_without_redis_the_reapers_are_reported_as_wrong(names):

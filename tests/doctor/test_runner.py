@@ -12,7 +12,7 @@ import pytest
 from rq import Worker
 
 from ghapp.doctor import controllers, probe
-from ghapp.doctor.runner import GROUPS, examine, examine_for_page
+from ghapp.doctor.runner import GROUPS, examine
 from ghapp.github import installation_client
 from ghapp.queue.jobs import QUEUES
 from ghapp.runners.verdict import State
@@ -254,7 +254,7 @@ async def test_the_page_shows_the_checks_of_the_web_role_and_makes_no_calls_of_a
     async with story(config='[report]\nrepository = "acme/.github"') as app:
         await sweep_installation(app.context, app.installation)
         before = app.account()["calls"]
-        found = await examine_for_page(app.settings, app.environ)
+        found = await examine(app.settings, app.environ, by_web_role=True)
         after = app.account()["calls"]
     groups = {each.group for each in found}
     assert {"configuration", "redis", "roles", "github", "installations"} <= groups

@@ -9,11 +9,12 @@ import yaml
 
 from ghapp.deaths.cause import Cause
 from ghapp.loki import client
+from ghapp.metric import Histogram, Metric
 from ghapp.pods.phantom_kinds import PhantomKind
 from ghapp.remediation.fuse import Position
 from ghapp.runners.verdict import State
 from ghapp.versions.lifetime import VersionState
-from ghapp.web.api.metrics import HELP, family_of
+from ghapp.web.api.metrics import DECLARED_IN, METRICS, family_of
 from jobs.leaks import delete
 from tests.manifests.rendered import MANIFESTS, ROOT, kinds
 
@@ -26,54 +27,34 @@ ALLOY = yaml.safe_load((HERE / "alloy-values.yaml").read_text())
 CONFIG = ALLOY["alloy"]["configMap"]["content"]
 RUNBOOKS = {path.stem: path.read_text() for path in (HERE / "runbooks").glob("*.md")}
 HEADINGS = ["Is it an outage?", "Look at", "Do", "Never"]
-GAUGES = {
-    "ghapp_inbox_lag": set(),
-    "ghapp_dead_letters": set(),
-    "ghapp_budget_limit_calls": {"org"},
-    "ghapp_budget_used_calls": {"org"},
-    "ghapp_budget_left_calls": {"org"},
-    "ghapp_next_sweep_timestamp_seconds": {"org"},
-    "ghapp_runners": {"org", "pool", "state"},
-    "ghapp_runners_by_version": {"org", "pool", "version", "state"},
-    "ghapp_runners_healed": {"org", "pool"},
-    "ghapp_replacements_unanswered": {"org", "pool"},
-    "ghapp_fuse": {"org", "pool", "position"},
-    "ghapp_paused": {"org", "pool"},
-    "ghapp_last_sweep_timestamp_seconds": {"org"},
-    "ghapp_last_sweep_runners": {"org"},
-    "ghapp_sweeps_failing_since_timestamp_seconds": {"org", "reason"},
-    "ghapp_watch_view_age_seconds": {"namespace"},
-    "ghapp_phantoms": {"org", "kind"},
-    "ghapp_jobs": {"org", "pool", "shard", "state"},
-    "ghapp_jobs_oldest_queued_seconds": {"org", "pool"},
-    "ghapp_jobs_unserved": {"org", "pool", "reason"},
-    "ghapp_runners_idle": {"org", "pool", "shard"},
-    "ghapp_job_queue_seconds": {"org", "pool", "shard", "le"},
-    "ghapp_job_run_seconds": {"org", "pool", "shard", "le"},
-    "ghapp_heal_seconds": {"org", "pool", "shard", "le"},
-}
-"""Labels of the gauges of `web.status`; those of counters are found in the code that counts."""
-
 REAPER = {"reaped", "gone", "changed", "kept", "failed", "skipped"}
 
 
-def counted():
-    """Labels of each counter, by what the code counts."""
-    found = {}
-    sources = [path.read_text() for folder in ("jobs", "ghapp") for path in (ROOT / folder).rglob("*.py")]
-    for source in (each for each in sources if "_total" in each):
+LABELS = {
+    name: {*each.labels, *each.optional, *(["le"] if isinstance(each, Histogram) else [])}
+    for name, each in METRICS.items()
+}
+SOURCES = [path.read_text() for folder in ("ghapp", "jobs") for path in (ROOT / folder).rglob("*.py")]
+BY_CONSTANT = {
+    constant: value
+    for module in DECLARED_IN
+    for constant, value in vars(module).items()
+    if isinstance(value, Metric) and METRICS[value.name] is value
+}
+
+
+def uses():
+    """Each metric that the code counts or reads, with the labels that it is given; None where they are computed."""
+    named = re.compile(rf"\b(?:{'|'.join(BY_CONSTANT)})\b")
+    for source in filter(named.search, SOURCES):
         for call in (each for each in ast.walk(ast.parse(source)) if isinstance(each, ast.Call)):
-            names = [each.value for each in call.args if isinstance(each, ast.Constant)]
-            metric = [name for name in names if re.fullmatch(r"ghapp_\w+_total", str(name))]
             called = getattr(call.func, "attr", "") or getattr(call.func, "id", "")
-            if metric and called in ("add", "count", "series_name"):
-                given = call.args[1] if called == "series_name" else None
-                labels = {key.value for key in given.keys} if given else {keyword.arg for keyword in call.keywords}
-                assert found.setdefault(metric[0], labels) == labels, f"{metric[0]} is counted in two ways"
-    return found
+            counts = call.args[0] if called in ("add", "count", "observe") and call.args else None
+            metric = call.func.value if called in ("series", "sample") else counts
+            if getattr(metric, "id", None) in BY_CONSTANT:
+                labels = [keyword.arg for keyword in call.keywords]
+                yield BY_CONSTANT[metric.id], None if None in labels else labels
 
-
-LABELS = GAUGES | counted()
 
 QUERIES = [
     *((f"alert {rule['alert']}", rule["expr"]) for rule in RULES),
@@ -97,7 +78,7 @@ def metrics(query):
 @pytest.mark.parametrize("query", [query for _, query in QUERIES], ids=[name for name, _ in QUERIES])
 def test_queried_metrics_exist(query):
     assert metrics(query)
-    assert metrics(query) <= HELP.keys()
+    assert metrics(query) <= METRICS.keys()
 
 
 VALUES = {
@@ -109,8 +90,18 @@ VALUES = {
 }
 
 
-def test_every_metric_is_known_with_its_labels():
-    assert LABELS.keys() == HELP.keys()
+def test_every_metric_is_declared_once_and_listed():
+    declared = re.compile(r'\b(?:Counter|Gauge|Histogram)\(\s*"(ghapp_\w+)"')
+    assert sorted(name for source in SOURCES for name in declared.findall(source)) == sorted(METRICS)
+
+
+def test_every_metric_is_used_with_its_labels():
+    """Also where no test goes: a wrong label is an error only when the line runs."""
+    found = list(uses())
+    for metric, labels in found:
+        if labels is not None:
+            metric.check_labels(dict.fromkeys(labels, ""))
+    assert {metric.name for metric, _ in found} == METRICS.keys()
 
 
 def test_what_becomes_of_a_stamped_pod_is_called_so():
@@ -151,7 +142,7 @@ def test_no_number_is_counted_twice_for_two_replicas(query):
         assert around[0] in ("max", "min", "absent")
 
 
-@pytest.mark.parametrize("name", HELP)
+@pytest.mark.parametrize("name", METRICS)
 def test_every_number_is_shown_or_alerted_on(name):
     unused = {
         "ghapp_next_sweep_timestamp_seconds",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from ghapp.deliveries.metrics import REDELIVERIES
 from ghapp.deliveries.store import Entry, Inbox, RedeliveryCursor
 from ghapp.incidents.history import WHOLE_ORG, WIDTHS
 from ghapp.incidents.store import HistoryStore
@@ -61,7 +62,7 @@ async def write(redis):
     """Writes a value of every kind that the stores keep."""
     await samples.write(redis)
     inbox, leaks = Inbox(redis), Leaks(redis)
-    await MetricCounters(redis).add("ghapp_deliveries_total", 3)
+    await MetricCounters(redis).add(REDELIVERIES, 3)
     await budget(redis).leave(ORG, await budget(redis).enter(ORG, CallLimits(1.0), 1), HEADERS)
     await budget(redis).hold(ORG, 0.001)
     await Heartbeats(redis).beat("watch", "watch-0", NOW)
@@ -89,7 +90,7 @@ async def read(redis):
     await samples.read(redis, samples.mint)
     await Installations(redis).owners()
     await MetricCounters(redis).all()
-    await MetricCounters(redis).add("ghapp_deliveries_total")
+    await MetricCounters(redis).add(REDELIVERIES)
     await budget(redis).left(ORG, NOW)
     await budget(redis).hold(ORG, 0.001)
     await Heartbeats(redis).alive("watch", NOW)
@@ -196,7 +197,7 @@ async def test_each_type_of_key_is_named_by_doctor(redis, key, kind, field):
 
 async def test_an_unreadable_count_is_reset_and_reported(redis):
     await redis.hset(keys.COUNTERS, "ghapp_redeliveries_total", GARBAGE)
-    await MetricCounters(redis).add("ghapp_redeliveries_total", 3)
+    await MetricCounters(redis).add(REDELIVERIES, 3)
     counted = await MetricCounters(redis).all()
     assert counted["ghapp_redeliveries_total"] == 3
     assert counted['ghapp_unreadable_records_total{kind="counter"}'] == 1

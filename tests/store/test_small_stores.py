@@ -6,10 +6,12 @@ import msgspec
 import pytest
 
 from ghapp.decoding import LeftOut, LeftOutRows
+from ghapp.deliveries.metrics import INBOX_LAG
 from ghapp.errors import ConfigurationError, StoreUnavailableError
 from ghapp.installations.etag_page import EtagPage
 from ghapp.installations.installation import Installation
 from ghapp.installations.store import Installations
+from ghapp.metric import Counter, Histogram
 from ghapp.remediation.fuse import Fuse, FuseReason, Position
 from ghapp.remediation.store import WHOLE_ORG, Fuses, Pause
 from ghapp.store import keys
@@ -204,18 +206,22 @@ async def test_a_complete_list_of_installations_drops_the_others(redis):
     assert await installations.all() == []
 
 
+LOST, SWEPT = Counter("lost", "", ("org", "pool"), ("shard",)), Counter("swept", "")
+WAITED = Histogram("waited", "", (), ("pool",), buckets=(5.0, 60.0))
+
+
 async def test_counters_add_up_over_processes_for_any_order_of_labels(redis):
-    await MetricCounters(redis).add("lost", pool="a", org='"b"\\\n')
-    await MetricCounters(redis).add("lost", 2.5, org='"b"\\\n', pool="a")
-    await MetricCounters(redis).add("swept")
+    await MetricCounters(redis).add(LOST, pool="a", org='"b"\\\n')
+    await MetricCounters(redis).add(LOST, 2.5, org='"b"\\\n', pool="a")
+    await MetricCounters(redis).add(SWEPT)
     assert await redis.hgetall(keys.COUNTERS) == {b'lost{org="\\"b\\"\\\\\\n",pool="a"}': b"3.5", b"swept": b"1"}
 
 
 async def test_a_histogram_has_cumulative_buckets_a_sum_and_a_count(redis):
     counters = MetricCounters(redis)
-    await counters.observe("waited", [5.0, 5.5, 60.5], [5.0, 60.0], pool="a")
-    await counters.observe("waited", [1.0], [5.0, 60.0], pool="a")
-    await counters.observe("waited", [], [5.0], pool="b")
+    await counters.observe(WAITED, [5.0, 5.5, 60.5], pool="a")
+    await counters.observe(WAITED, [1.0], pool="a")
+    await counters.observe(WAITED, [], pool="b")
     assert await counters.all() == {
         'waited_bucket{le="5",pool="a"}': 2,
         'waited_bucket{le="60",pool="a"}': 3,
@@ -227,7 +233,7 @@ async def test_a_histogram_has_cumulative_buckets_a_sum_and_a_count(redis):
 
 async def test_an_unreadable_bucket_is_restarted(redis):
     await redis.hset(keys.COUNTERS, 'waited_bucket{le="5"}', b"garbage")
-    await MetricCounters(redis).observe("waited", [1.0], [5.0])
+    await MetricCounters(redis).observe(WAITED, [1.0])
     found = await MetricCounters(redis).all()
     assert (found['waited_bucket{le="5"}'], found["waited_count"]) == (1, 1)
 
@@ -266,17 +272,35 @@ def test_an_invalid_sentinel_url_is_refused(url):
 
 async def test_a_batch_of_counters_is_added_together_and_an_unreadable_counter_is_reset(redis):
     counters = MetricCounters(redis)
-    await counters.add("ghapp_sweeps_total", org="acme")
-    await redis.hset(keys.COUNTERS, 'ghapp_sweep_calls_total{org="acme"}', b"garbage")
+    await counters.add(LOST, org="acme", pool="a")
+    await redis.hset(keys.COUNTERS, "swept", b"garbage")
     batch = counters.batch()
-    batch.add("ghapp_sweeps_total", org="acme")
-    batch.add("ghapp_sweeps_total", 2, org="acme")
-    batch.add("ghapp_sweep_calls_total", 3, org="acme")
-    assert (await redis.hgetall(keys.COUNTERS))[b'ghapp_sweeps_total{org="acme"}'] == b"1"
+    batch.add(LOST, org="acme", pool="a")
+    batch.add(LOST, 2, org="acme", pool="a")
+    batch.add(SWEPT, 3)
+    assert (await redis.hgetall(keys.COUNTERS))[b'lost{org="acme",pool="a"}'] == b"1"
     await batch.send()
     counted = await counters.all()
-    assert counted['ghapp_sweeps_total{org="acme"}'] == 4
-    assert counted['ghapp_sweep_calls_total{org="acme"}'] == 3
+    assert counted['lost{org="acme",pool="a"}'] == 4
+    assert counted["swept"] == 3
+
+
+@pytest.mark.parametrize(
+    "labels", [{}, {"org": "a"}, {"org": "a", "pool": "b", "state": "c"}, {"org": "a", "shard": "s"}]
+)
+async def test_a_series_with_other_labels_than_its_metric_has_is_refused(redis, labels):
+    with pytest.raises(ValueError, match="lost has the labels"):
+        await MetricCounters(redis).add(LOST, **labels)
+    with pytest.raises(ValueError, match="waited has the labels"):
+        MetricCounters(redis).batch().observe(WAITED, [1.0], org="a")
+    with pytest.raises(ValueError, match="inbox_lag has the labels"):
+        INBOX_LAG.sample(1, org="a")
+    assert await redis.keys() == []
+
+
+async def test_a_series_may_have_an_optional_label(redis):
+    await MetricCounters(redis).add(LOST, org="a", pool="b", shard="c")
+    assert await redis.hgetall(keys.COUNTERS) == {b'lost{org="a",pool="b",shard="c"}': b"1"}
 
 
 async def test_what_was_left_out_is_counted_and_the_last_of_each_kind_is_kept(redis):

@@ -1,4 +1,4 @@
-"""Metrics for Prometheus: their help texts, and the collector that `prometheus_client` renders. Pure.
+"""Metrics for Prometheus: the list of them, and the collector that `prometheus_client` renders. Pure.
 
 The values are shared by all processes and are read from Redis for each scrape. Each scrape therefore has a registry of
 its own; `prometheus_client`'s default registry, with metrics of this process alone, is not exposed.
@@ -9,91 +9,58 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
-from typing import NamedTuple
+from types import ModuleType
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
-from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.registry import Collector
 from prometheus_client.samples import Sample as StoredSample
 
+from ghapp.deaths import metrics as deaths
+from ghapp.deliveries import metrics as deliveries
+from ghapp.installations import metrics as installations
 from ghapp.log import logger
+from ghapp.metric import Histogram, Metric, Sample
+from ghapp.notifications import event_store
+from ghapp.pods import metrics as pods
+from ghapp.queue import jobs
+from ghapp.report import metrics as fleet
+from ghapp.store import left_out, metric_counters
+from ghapp.versions import api as versions
+from ghapp.workflow_jobs import metrics as workflow_jobs
 
 log = logger(__name__)
 
-HELP = {
-    "ghapp_inbox_lag": "Deliveries that are stored but not yet processed.",
-    "ghapp_dead_letters": "Deliveries that were given up and can be replayed.",
-    "ghapp_budget_limit_calls": "GitHub's hourly rate limit.",
-    "ghapp_budget_used_calls": "Calls used of the hourly rate limit.",
-    "ghapp_budget_left_calls": "Calls that sweeps may still spend until the reset.",
-    "ghapp_next_sweep_timestamp_seconds": "When the next attempt to sweep is due.",
-    "ghapp_runners": "Runners by org, pool and state: invalidated runners are lost, and no successor is online; "
-    "retired ones left within the last 24 hours.",
-    "ghapp_runners_by_version": "Runners that GitHub lists, by configured pool, version and state of the version; all "
-    "other pools are pool other, and all but 20 versions of an org are version other.",
-    "ghapp_runners_healed": "Runners lost within the last 24 hours whose successor is online.",
-    "ghapp_replacements_unanswered": "Lost runners whose replacement was accepted longer ago than [fuse] "
-    "prove_seconds, and whose successor is not online.",
-    "ghapp_fuse": "Position of each fuse that was ever not closed, by pool; pool * is all pools.",
-    "ghapp_paused": "Paused pools; pool * is all pools.",
-    "ghapp_last_sweep_timestamp_seconds": "When the last complete sweep began.",
-    "ghapp_last_sweep_runners": "Runners that the last complete sweep listed.",
-    "ghapp_sweeps_failing_since_timestamp_seconds": "Since when sweeps have failed, and the reason.",
-    "ghapp_sweeps_total": "Sweeps by outcome.",
-    "ghapp_sweep_calls_total": "Requests sent by sweeps.",
-    "ghapp_sweep_billable_calls_total": "Requests sent by sweeps that count against the hourly rate limit.",
-    "ghapp_sweep_seconds_total": "Duration of all sweeps.",
-    "ghapp_remediations_total": "Remediations of lost runners by outcome.",
-    "ghapp_deliveries_total": "Deliveries processed, by event and action.",
-    "ghapp_deliveries_given_up_total": "Deliveries moved to the dead letters.",
-    "ghapp_redeliveries_total": "Redeliveries requested from GitHub.",
-    "ghapp_reports_total": "Attempts to post check runs, by outcome.",
-    "ghapp_check_requests_total": "Deliveries about check runs, by the action taken.",
-    "ghapp_orphans_reaped_total": "Orphaned pods by outcome, and skipped ticks of the reaper.",
-    "ghapp_jobs_failed_total": "Failed jobs by function name, and failed attempts to deliver an event to a pool's URL "
-    "(deliver-event).",
-    "ghapp_watch_view_age_seconds": "Age of the watch's snapshot of each namespace.",
-    "ghapp_phantoms": "Phantoms, which count as runners but are not, by kind.",
-    "ghapp_deaths_total": "Recorded deaths of runners, by cause and configured pool; all others are pool other. "
-    "Without clean exits, as on pages and in commands: ghapp_clean_exits_total counts those.",
-    "ghapp_clean_exits_total": "Runners whose process finished its work and exited, by configured pool; all others are "
-    "pool other.",
-    "ghapp_reruns_total": "Tries to run a job again whose runner died, by outcome: accepted, refused by GitHub, or the "
-    "reason against it.",
-    "ghapp_jobs": "Queued and running jobs of self-hosted runners, by pool; pool other: no known pool has the labels. "
-    "Running jobs of a shard have the label shard, and are in no other series.",
-    "ghapp_jobs_oldest_queued_seconds": "Age of the oldest queued job, 0 without one.",
-    "ghapp_jobs_unserved": "Queued jobs that no online runner can take, by reason.",
-    "ghapp_runners_idle": "Online runners without a job. Those of a shard have the label shard, and are in no other "
-    "series.",
-    "ghapp_job_queue_seconds": "Wait of jobs that a self-hosted runner took, by configured pool; all others are pool "
-    "other.",
-    "ghapp_job_run_seconds": "Duration of jobs on self-hosted runners, by configured pool; all others are pool other.",
-    "ghapp_heal_seconds": "Time from the loss of a runner to its successor online, by configured pool; all others are "
-    "pool other.",
-    "ghapp_events_dropped_total": "News for a pool's URL that were dropped because too many waited for it; requests "
-    "for replacements are never dropped.",
-    "ghapp_rows_left_out_total": "Rows, and fields of rows, of GitHub, the cluster and the log store that could not be "
-    "read and were left out, by kind.",
-    "ghapp_unreadable_records_total": "Stored records that could not be read and were set aside, by kind.",
+DECLARED_IN: tuple[ModuleType, ...] = (
+    deliveries,
+    installations,
+    fleet,
+    versions,
+    pods,
+    deaths,
+    workflow_jobs,
+    event_store,
+    jobs,
+    left_out,
+    metric_counters,
+)
+METRICS = {
+    metric.name: metric for module in DECLARED_IN for metric in vars(module).values() if isinstance(metric, Metric)
 }
-"""Help texts of all series of this version. Counters of a newer version that runs beside it may be missing."""
-
+"""All metrics of this version, by name. Counters of a newer version that runs beside it may be missing."""
 
 MOST_PARSED = 100_000
 """Series whose parsed names and labels are kept between scrapes: those of 4,000 organizations with one pool each, some
 600 bytes a series. With one series more than is kept, each scrape would parse all of them again.
 """
 
-HISTOGRAMS = frozenset({"ghapp_job_queue_seconds", "ghapp_job_run_seconds", "ghapp_heal_seconds"})
-"""Stored as counters, one for each bucket, the sum and the count; see `store.metric_counters`."""
-
 
 def family_of(name: str) -> str:
     """Returns the metric of a stored series' name: for a histogram without the suffix."""
     base = name.rpartition("_")[0]
-    return base if base in HISTOGRAMS else name
+    return base if isinstance(METRICS.get(base), Histogram) else name
 
 
 _LABEL = re.compile(r'([a-zA-Z_]\w*)="((?:[^"\\\n]|\\["\\n])*)"', re.ASCII)
@@ -101,17 +68,9 @@ _SERIES = re.compile(
     rf"(?P<name>[a-zA-Z_]\w*)(?:\{{(?P<labels>(?:{_LABEL.pattern}(?:,(?!\}})|(?=\}})))*)\}})?", re.ASCII
 )
 _ESCAPED = re.compile(r"\\.")
-"""As `metric_counters.series_name` writes series. Prometheus' own parser takes most of a second for the series of 1,000
+"""As `ghapp.metric.series_name` writes series. Prometheus' own parser takes most of a second for the series of 1,000
 organizations.
 """
-
-
-class Sample(NamedTuple):
-    """A gauge; its name must be in `HELP`."""
-
-    name: str
-    labels: Mapping[str, str]
-    value: float
 
 
 class ScrapedValues(Collector):
@@ -126,24 +85,26 @@ class ScrapedValues(Collector):
         """
         self._gauges, self._counters = gauges, counters
 
-    def collect(self) -> Iterator[Metric]:
+    def collect(self) -> Iterator[Family]:
         """Yields one family for each metric: gauges, then counters by name."""
-        families: dict[str, Metric] = {}
-        for name, labels, value in self._gauges:
-            if name not in families:
-                families[name] = GaugeMetricFamily(name, HELP[name])
-            families[name].add_sample(name, dict(labels), value)
+        families: dict[str, Family] = {}
+        for gauge, labels, value in self._gauges:
+            if gauge.name not in families:
+                families[gauge.name] = GaugeMetricFamily(gauge.name, gauge.help)
+            families[gauge.name].add_sample(gauge.name, dict(labels), value)
         for series, value in sorted(self._counters.items()):
             if (stored := _parsed(series)) is None:
                 log.warning("unreadable counter skipped", series=series)
                 continue
             name = family_of(stored.name)
             if name not in families:
-                family = HistogramMetricFamily if name in HISTOGRAMS else CounterMetricFamily
-                families[name] = family(name, HELP.get(name, ""))
+                metric = METRICS.get(name)
+                family = HistogramMetricFamily if isinstance(metric, Histogram) else CounterMetricFamily
+                families[name] = family(name, metric.help if metric is not None else "")
             families[name].add_sample(stored.name, stored.labels, value)
-        for name in HISTOGRAMS & families.keys():
-            families[name].samples.sort(key=_place_in_histogram)
+        for each in families.values():
+            if isinstance(each, HistogramMetricFamily):
+                each.samples.sort(key=_place_in_histogram)
         yield from families.values()
 
 

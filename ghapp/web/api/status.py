@@ -15,35 +15,51 @@ from starlette.responses import Response
 
 from ghapp.deaths.cause import Cause
 from ghapp.deaths.cluster_summary import ClusterSummary
+from ghapp.deaths.metrics import DEATHS
+from ghapp.deliveries.metrics import DEAD_LETTERS, INBOX_LAG
 from ghapp.errors import Refusal, StoreRefusedError, StoreUnavailableError
 from ghapp.gate.shard_status import has_shards, shard_of
 from ghapp.installations.installation import Installation
+from ghapp.installations.metrics import BUDGET_LEFT, BUDGET_LIMIT, BUDGET_USED, NEXT_SWEEP
 from ghapp.installations.pacing import Allowance, left
 from ghapp.installations.pool_matching import OTHER_POOL, PoolRule, pool_of, rule_named, runner_pool
+from ghapp.metric import Sample
+from ghapp.pods.metrics import PHANTOMS, WATCH_VIEW_AGE
 from ghapp.pods.phantom_kinds import PhantomKind
 from ghapp.remediation.fuse import Fuse
 from ghapp.remediation.status import is_healed, is_loss_over, is_lost
 from ghapp.remediation.store import Pause
 from ghapp.report.documents import Timestamp, timestamp
+from ghapp.report.metrics import (
+    FUSE,
+    LAST_SWEEP,
+    LAST_SWEEP_RUNNERS,
+    PAUSED,
+    REPLACEMENTS_UNANSWERED,
+    RUNNERS,
+    RUNNERS_HEALED,
+    SWEEPS_FAILING_SINCE,
+)
 from ghapp.report.org_view import OrgView
 from ghapp.runners.delivery_lag import completeness, in_words
 from ghapp.runners.evidence import Evidence, Survey
 from ghapp.runners.next_attempt import NextAttempt, next_attempt
 from ghapp.runners.verdict import State, judge
 from ghapp.settings import PoolSettings, Settings
-from ghapp.store.metric_counters import MOST_SHARDS, OTHER_SHARD, series_name
+from ghapp.store.metric_counters import MOST_SHARDS, OTHER_SHARD
 from ghapp.store.probe import probe_write
 from ghapp.store.stores import Stores
 from ghapp.store.views import load_unseen
 from ghapp.versions.api import version_samples
 from ghapp.versions.lifetime import EndDates
 from ghapp.web.api.expositions import Exposition, Expositions
-from ghapp.web.api.metrics import FORMATS, Sample, exposition, format_for
+from ghapp.web.api.metrics import FORMATS, exposition, format_for
 from ghapp.web.operation import Answer, Clock, Handler, Operation, problems
 from ghapp.workflow_jobs.capacity import available_runners
 from ghapp.workflow_jobs.demand import demand
 from ghapp.workflow_jobs.job import Job, is_over
 from ghapp.workflow_jobs.job_queue import JobQueue
+from ghapp.workflow_jobs.metrics import JOBS, OLDEST_QUEUED, RUNNERS_IDLE, UNSERVED
 from ghapp.workflow_jobs.runner_groups import RunnerGroups
 
 T = TypeVar("T")
@@ -254,11 +270,7 @@ class StatusEndpoints:
 
     async def _collect(self) -> _Collected:
         lag, dead, counters = await asyncio.gather(self._inbox.lag(), self._inbox.dead_letters(), self._counters.all())
-        samples = [
-            Sample("ghapp_inbox_lag", {}, lag),
-            Sample("ghapp_dead_letters", {}, dead),
-            *await self._of_views(),
-        ]
+        samples = [INBOX_LAG.sample(lag), DEAD_LETTERS.sample(dead), *await self._of_views()]
         known = [each async for each in self._known()]
         for several in _chunks(known, ORGS_AT_ONCE):
             for each, state in zip(several, await asyncio.gather(*map(self._state_of, several)), strict=True):
@@ -269,10 +281,10 @@ class StatusEndpoints:
 
     async def _of_views(self) -> list[Sample]:
         """Returns the age of each namespace's snapshot; none for a namespace that was never seen."""
-        name, seen = "ghapp_watch_view_age_seconds", self._pods.seen_at
+        seen = self._pods.seen_at
         ages = {each: at for each in self._settings.namespaces if (at := await seen(each)) is not None}
         now = self._clock()
-        return [Sample(name, {"namespace": each}, max(0.0, now - at)) for each, at in ages.items()]
+        return [WATCH_VIEW_AGE.sample(max(0.0, now - at), namespace=each) for each, at in ages.items()]
 
     async def _state_of(self, known: InstallationStatus) -> _OrgRecords:
         installation = known.installation.id
@@ -292,14 +304,14 @@ class StatusEndpoints:
     def _of_org(self, known: InstallationStatus, records: _OrgRecords) -> list[Sample]:
         installation, allowance, survey, attempt = known
         runners, fuses, pauses, summary, jobs, groups, end_dates = records
-        now, org = self._clock(), {"org": installation.org}
+        now, org = self._clock(), installation.org
         samples = [
-            Sample("ghapp_budget_limit_calls", org, allowance.limit),
-            Sample("ghapp_budget_used_calls", org, allowance.used),
-            Sample("ghapp_budget_left_calls", org, self._left(installation, allowance)),
+            BUDGET_LIMIT.sample(allowance.limit, org=org),
+            BUDGET_USED.sample(allowance.used, org=org),
+            BUDGET_LEFT.sample(self._left(installation, allowance), org=org),
         ]
         if attempt.at is not None:
-            samples.append(Sample("ghapp_next_sweep_timestamp_seconds", org, attempt.at))
+            samples.append(NEXT_SWEEP.sample(attempt.at, org=org))
         samples += _phantoms(org, summary)
         samples += self._counted(installation, survey, runners.values(), now)
         policy, rules = self._settings.of(installation.org), self._settings.pools_of(installation.org)
@@ -342,14 +354,14 @@ class StatusEndpoints:
             counts[pool, (State.INVALIDATED if is_open else verdict.state).value] += 1
             if is_open and evidence.replaced_at is not None:
                 unanswered[pool] += now - evidence.replaced_at > policy.fuse.prove_seconds
-        org = {"org": installation.org}
+        org = installation.org
         return [
-            Sample("ghapp_runners", {**org, "pool": pool, "state": state}, count)
-            for (pool, state), count in sorted(counts.items())
-        ] + [
-            Sample(name, {**org, "pool": pool}, count)
-            for name, found in (("ghapp_runners_healed", healed), ("ghapp_replacements_unanswered", unanswered))
-            for pool, count in sorted(found.items())
+            *(
+                RUNNERS.sample(count, org=org, pool=pool, state=state)
+                for (pool, state), count in sorted(counts.items())
+            ),
+            *(RUNNERS_HEALED.sample(count, org=org, pool=pool) for pool, count in sorted(healed.items())),
+            *(REPLACEMENTS_UNANSWERED.sample(count, org=org, pool=pool) for pool, count in sorted(unanswered.items())),
         ]
 
 
@@ -361,12 +373,12 @@ def _time(at: float | None) -> str | None:
     return None if at is None else timestamp(at)
 
 
-def _phantoms(org: Mapping[str, str], summary: ClusterSummary | None) -> list[Sample]:
+def _phantoms(org: str, summary: ClusterSummary | None) -> list[Sample]:
     """Returns phantoms by kind, zeros included, so that a series returns to 0; none without a cluster."""
     if summary is None:
         return []
     counts = Counter(each.kind for each in summary.phantoms)
-    return [Sample("ghapp_phantoms", {**org, "kind": kind}, counts[kind]) for kind in PhantomKind]
+    return [PHANTOMS.sample(counts[kind], org=org, kind=kind) for kind in PhantomKind]
 
 
 def lacking(installation: Installation) -> list[str]:
@@ -381,7 +393,7 @@ def no_deaths(orgs: Mapping[str, Sequence[PoolRule]]) -> dict[str, float]:
     missing from `increase()`, and so from the alert.
     """
     return {
-        series_name("ghapp_deaths_total", {"org": org, "pool": pool, "cause": cause.value}): 0.0
+        DEATHS.series(org=org, pool=pool, cause=cause.value): 0.0
         for org, rules in orgs.items()
         if rules
         for pool in (*(rule.name for rule in rules), OTHER_POOL)
@@ -390,21 +402,15 @@ def no_deaths(orgs: Mapping[str, Sequence[PoolRule]]) -> dict[str, float]:
     }
 
 
-def org_samples(
-    org: Mapping[str, str], survey: Survey, fuses: Mapping[str, Fuse], pauses: Mapping[str, Pause]
-) -> list[Sample]:
+def org_samples(org: str, survey: Survey, fuses: Mapping[str, Fuse], pauses: Mapping[str, Pause]) -> list[Sample]:
     """Returns samples of an org's fuses, pauses and last sweeps. Pool `*` is the whole installation."""
-    samples = [
-        Sample("ghapp_fuse", {**org, "pool": pool, "position": fuse.position.value}, 1)
-        for pool, fuse in sorted(fuses.items())
-    ]
-    samples += [Sample("ghapp_paused", {**org, "pool": pool}, 1) for pool in sorted(pauses)]
+    samples = [FUSE.sample(1, org=org, pool=pool, position=fuse.position.value) for pool, fuse in sorted(fuses.items())]
+    samples += [PAUSED.sample(1, org=org, pool=pool) for pool in sorted(pauses)]
     if survey.swept_at is not None:
-        samples.append(Sample("ghapp_last_sweep_timestamp_seconds", org, survey.swept_at))
-        samples.append(Sample("ghapp_last_sweep_runners", org, survey.total))
+        samples.append(LAST_SWEEP.sample(survey.swept_at, org=org))
+        samples.append(LAST_SWEEP_RUNNERS.sample(survey.total, org=org))
     if survey.failing_since is not None:
-        failing = {**org, "reason": survey.failure}
-        samples.append(Sample("ghapp_sweeps_failing_since_timestamp_seconds", failing, survey.failing_since))
+        samples.append(SWEEPS_FAILING_SINCE.sample(survey.failing_since, org=org, reason=survey.failure))
     return samples
 
 
@@ -442,7 +448,7 @@ def _idle(members: Iterable[Evidence], rules: Sequence[PoolSettings]) -> int:
     return sum(each.online and not each.busy for each in available_runners(members, rules))
 
 
-def job_samples(org: Mapping[str, str], queue: JobQueue, shards: Shards = NO_SHARDS) -> list[Sample]:
+def job_samples(org: str, queue: JobQueue, shards: Shards = NO_SHARDS) -> list[Sample]:
     """Returns samples of an org's jobs and idle runners by pool, zeros included, so that a series returns to 0.
 
     Running jobs and idle runners of a shard have the label `shard`; the series without it has all others of the pool.
@@ -470,22 +476,19 @@ def job_samples(org: Mapping[str, str], queue: JobQueue, shards: Shards = NO_SHA
         idle[pool] = max(0, idle.get(pool, 0) - those.idle)
     without_runner = Counter((each.pool if each.pool in known else OTHER_POOL, each.reason) for each in unserved)
     return [
+        *(JOBS.sample(jobs[pool, state], org=org, pool=pool, state=state) for pool, state in sorted(jobs)),
         *(
-            Sample("ghapp_jobs", {**org, "pool": pool, "state": state}, jobs[pool, state])
-            for pool, state in sorted(jobs)
-        ),
-        *(
-            Sample("ghapp_jobs", {**org, "pool": pool, "state": "running", "shard": shard}, count)
+            JOBS.sample(count, org=org, pool=pool, state="running", shard=shard)
             for (pool, shard), count in sorted(in_shards.items())
         ),
         *(
-            Sample("ghapp_runners_idle", {**org, "pool": pool, "shard": shard}, those.idle)
+            RUNNERS_IDLE.sample(those.idle, org=org, pool=pool, shard=shard)
             for (pool, shard), those in sorted(shards.items())
         ),
-        *(Sample("ghapp_jobs_oldest_queued_seconds", {**org, "pool": pool}, oldest[pool]) for pool in sorted(oldest)),
-        *(Sample("ghapp_runners_idle", {**org, "pool": pool}, idle[pool]) for pool in sorted(idle)),
+        *(OLDEST_QUEUED.sample(oldest[pool], org=org, pool=pool) for pool in sorted(oldest)),
+        *(RUNNERS_IDLE.sample(idle[pool], org=org, pool=pool) for pool in sorted(idle)),
         *(
-            Sample("ghapp_jobs_unserved", {**org, "pool": pool, "reason": reason.value}, count)
+            UNSERVED.sample(count, org=org, pool=pool, reason=reason.value)
             for (pool, reason), count in sorted(without_runner.items())
         ),
     ]

@@ -12,8 +12,7 @@ from ghapp.github.api import THE_APP
 from ghapp.installations.pacing import MOST_POINTS, REDELIVERY_POINTS, SWEEPING_POINTS, WRITE_POINTS
 from jobs.deliveries import redeliver
 from jobs.deliveries.inbox import drain_inbox
-from jobs.deliveries.redeliver import redeliver_failed
-from jobs.scheduler import REDELIVERY_BATCH_SECONDS
+from jobs.deliveries.redeliver import REDELIVERY_BATCH_SECONDS, redeliver_failed
 
 
 async def while_away(app, jobs):

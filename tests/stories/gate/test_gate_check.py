@@ -19,8 +19,7 @@ from ghapp.store import keys
 from ghapp.store.metric_counters import MetricCounters
 from jobs.checks.publisher import CheckRunOutcome
 from jobs.context import open_context
-from jobs.reports.gate_report import report_gates_of
-from jobs.scheduler import waits_for_gate
+from jobs.reports.gate_report import report_gates_of, waits_for_gate
 from tests.stories.gate.test_gate import shards  # noqa: F401 - a fixture
 
 HERE = 'deploy_repository = "acme/infra"\n'
@@ -74,7 +73,7 @@ async def receive_requests(app, count=1):
 
 async def waits(app):
     installation = await app.context.installations.one(app.installation)
-    return await waits_for_gate(app.settings, app.context, installation, app.clock())
+    return await waits_for_gate(app.context, installation)
 
 
 async def test_a_deploy_is_followed_from_its_beginning_to_its_success(shards):  # noqa: F811

@@ -20,13 +20,13 @@ from ghapp.store import keys
 from jobs.installations.discover import (
     BEGUN,
     CALLS_AN_HOUR,
+    DISCOVER_SECONDS,
     ENDED,
     PER_PAGE,
     discover_installations,
     installation_changed,
 )
 from jobs.runners.sweep import sweep_installation
-from jobs.scheduler import DISCOVER_SECONDS
 
 
 @pytest.mark.parametrize(

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from dataclasses import dataclass
+from importlib import import_module
+from pkgutil import walk_packages
 
 import pytest
 from rq.job import Job
 from rq.serializers import JSONSerializer
 from structlog.testing import capture_logs
 
+import jobs as package
 from ghapp import redis_clock
 from ghapp.deliveries.store import Inbox
 from ghapp.errors import StoreUnavailableError
@@ -26,18 +29,12 @@ from ghapp.workflow_jobs.job import Job as QueuedJob
 from ghapp.workflow_jobs.queue_check import QueueCheck
 from ghapp.workflow_jobs.store import Demand, QueueChecks
 from jobs import scheduler
-from jobs.scheduler import (
-    ADDED_JOB_SECONDS,
-    AT_ONCE,
-    LATE_SECONDS,
-    MOST_SWEEP_JOBS,
-    REDELIVERY_BATCH_SECONDS,
-    REDISCOVER_SECONDS,
-    SWEEP_JOB_SECONDS,
-    TICK_SECONDS,
-    WAIT_SECONDS,
-    Scheduler,
-)
+from jobs.deliveries.redeliver import REDELIVERY_BATCH_SECONDS
+from jobs.installations.discover import REDISCOVER_SECONDS
+from jobs.periodic_task import AT_ONCE, TICK_SECONDS, PeriodicTask
+from jobs.reports.queue_report import EXPLAIN_QUEUE
+from jobs.runners.due_sweeps import ADDED_JOB_SECONDS, LATE_SECONDS, MOST_SWEEP_JOBS, SWEEP_JOB_SECONDS
+from jobs.scheduler import PERIODIC_TASKS, WAIT_SECONDS, Scheduler
 from tests.support.local_redis import embedded_redis
 
 ACME = Installation(7, "acme", 70, {"organization_self_hosted_runners": "write"})
@@ -108,6 +105,45 @@ def was_enqueued(queue_redis, key):
         return False
     the_work(queue_redis, key).delete()
     return True
+
+
+TASKS = [
+    ("sweep", 0.25),
+    ("promote", 0.25),
+    ("measure_clock", 10.0),
+    ("beat", 5.0),
+    ("drain", 1.0),
+    ("requeue_lost", 5.0),
+    ("report", 10.0),
+    ("ask_shards", 30.0),
+    ("explain_queue", 15.0),
+    ("report_gates", 10.0),
+    ("redeliver", 45.0),
+    ("redeliver_rest", 6.0),
+    ("discover", 300.0),
+    ("rediscover", 30.0),
+    ("notify", 15.0),
+    ("reap", 60.0),
+]
+ON_DEMAND = {"report_gates", "notify", "reap"}
+"""Wanted only by a configuration that has a use for them; what each needs, its own test shows."""
+
+OWN = {"promote", "measure_clock", "beat", "requeue_lost"}
+"""Those of the scheduler itself, of no subject."""
+
+
+def test_the_periodic_tasks_are_these(settings):
+    assert [(task.name, task.interval(settings)) for task in PERIODIC_TASKS] == TASKS
+    assert {task.name for task in PERIODIC_TASKS if not task.is_wanted(settings)} == ON_DEMAND
+
+
+def test_each_declared_periodic_task_is_in_the_list():
+    declared = set()
+    for module in walk_packages(package.__path__, "jobs."):
+        values = vars(import_module(module.name)).values()
+        declared |= {value for value in values if isinstance(value, PeriodicTask)}
+    assert {task.name for task in declared} == {name for name, _ in TASKS} - OWN
+    assert declared <= set(PERIODIC_TASKS)
 
 
 @pytest.mark.parametrize(
@@ -223,7 +259,7 @@ async def test_three_hundred_and_one_installations_are_asked_together_for_jobs_t
         return await execute(self, *args, **kwargs)
 
     monkeypatch.setattr(StorePipeline, "execute", counted)
-    await clock._explain_queue()
+    await EXPLAIN_QUEUE.run(clock.context)
     assert [*the_work(queue_redis, "queues-1").args] == [1, 100, 101, 301]
     assert len(pipelines) <= 4 * (1 + len(ids) // AT_ONCE)
 

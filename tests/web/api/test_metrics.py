@@ -7,8 +7,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
-from ghapp.store.metric_counters import series_name
-from ghapp.web.api.metrics import FORMATS, OPENMETRICS, Sample, _parsed, exposition, format_for
+from ghapp.deliveries.metrics import INBOX_LAG
+from ghapp.metric import series_name
+from ghapp.web.api.metrics import FORMATS, OPENMETRICS, _parsed, exposition, format_for
 
 NAMES = st.from_regex(r"[a-z_][a-z0-9_]{0,8}", fullmatch=True).filter(lambda name: not name.startswith("__"))
 """Those that begin with two underscores are Prometheus' own."""
@@ -65,7 +66,7 @@ def test_each_scraper_gets_one_of_two_formats(accept, chosen):
 
 @pytest.mark.parametrize("chosen", FORMATS)
 def test_each_format_names_itself(chosen):
-    body, media_type = exposition(chosen, [Sample("ghapp_inbox_lag", {}, 3)], {'ghapp_sweeps_total{org="acme"}': 2.0})
+    body, media_type = exposition(chosen, [INBOX_LAG.sample(3)], {'ghapp_sweeps_total{org="acme"}': 2.0})
     assert media_type.startswith("application/openmetrics-text" if chosen else "text/plain")
     assert body.endswith(b"# EOF\n") is bool(chosen)
     assert b'ghapp_sweeps_total{org="acme"} 2.0\n' in body

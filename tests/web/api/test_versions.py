@@ -73,7 +73,7 @@ def test_the_metric_has_a_bounded_number_of_versions_and_the_ended_ones_are_amon
     counts = [PoolVersion(f"label-{number}", f"2.{number}.0", number + 2) for number in range(200)]
     counts.append(PoolVersion("gpu", "<script>", 1))
     statuses = judge_versions(counts, {"2.7.0": EndDates(NOW, NOW, is_known=True)}, VersionLimits(), NOW)
-    samples = version_samples({"org": "acme"}, statuses, ())
+    samples = version_samples("acme", statuses, ())
     versions = {each.labels["version"] for each in samples}
     assert len(versions) == MOST_METRIC_VERSIONS + 2
     assert {"2.7.0", "2.199.0", "other", "unknown"} < versions
