@@ -27,6 +27,7 @@ from ghapp.incidents.pages import state_of, where_of
 from ghapp.installations.installation import UNINSTALLED_DISCOVERY_SECONDS, Installation
 from ghapp.leaks.reaper_status import DAY_SECONDS, LeakingPod, is_overdue
 from ghapp.local.browser import open_in_browser
+from ghapp.local.pipeline import SandboxPipeline
 from ghapp.local.pressed_keys import pressed_keys
 from ghapp.local.scenarios import DEFAULT, Director, Scenario, keys_line
 from ghapp.local.up import Site, http_address, local_url, log_path, reachable
@@ -115,7 +116,7 @@ async def _show(site: Site, scenarios: Sequence[Scenario], *, browser: bool) -> 
     if site.sandbox is not None:
         # Printed once, above the frames: lines to be copied must not be redrawn or broken.
         console.print(await _hints(site), soft_wrap=True)
-    director = None if site.sandbox is None else Director(site.sandbox, scenarios)
+    director = None if site.sandbox is None else Director(site.sandbox, scenarios, await _pipeline(site.settings))
     if not console.is_terminal or console.is_dumb_terminal:
         await _print_changes(site, director, printer)
     with (
@@ -570,6 +571,13 @@ async def _hints(site: Site) -> Text:
     intro = "A simulated GitHub with 300 runners is running. Try in another terminal, or in a browser:"
     hints = [Text.assemble((f"{name}  ", "dim"), line) for name, line in lines.items()]
     return Text("\n").join([Text(intro, "bold"), *hints, Text()])
+
+
+async def _pipeline(settings: Settings) -> SandboxPipeline:
+    """Returns the pipeline that reports the sandbox's deploys."""
+    async with open_stores(settings.redis_url or "") as stores:
+        secret, _ = await stores.tokens.create("deploy pipeline", ("acme",), ("claim",), time.time())
+    return SandboxPipeline(f"{local_url(settings)}/v1/orgs/acme/pools/rollout", secret)
 
 
 def _notes(settings: Settings, director: Director | None) -> list[Text]:

@@ -332,12 +332,37 @@ WAITING_GATE = GateState("a" * 40, NOW - 300 - MICROSECOND, waits=True)
         (FAILED_GATE._replace(ref="v42"), "The gate of shard pink of rollout failed after the deploy of v42:"),
         (FAILED_GATE._replace(ref=""), "The gate of shard pink of rollout failed after its deploy:"),
     ],
-    ids=["for five minutes", "just not", "it passes or is over", "of a tag", "of an unnamed version"],
+    ids=[
+        "for longer than a runner takes to be offline",
+        "just not",
+        "it passes or is over",
+        "of a tag",
+        "of an unnamed version",
+    ],
 )
 def test_a_gate_that_does_not_pass_for_minutes_after_a_deploy_is_a_headline(gate, words):
     headline = found(online(), gates={"rollout/pink": gate})[0]
     assert headline.kind is (HeadlineKind.WELL if words is None else HeadlineKind.GATE)
     assert (words or "healthy") in headline.sentence
+
+
+@pytest.mark.parametrize("limits", [Limits(startup_seconds=10, offline_seconds=30), Limits(30, 30, 10)])
+def test_a_gate_waits_until_its_runners_had_the_time_to_start_and_to_be_offline(limits):
+    at_30, later = (WAITING_GATE._replace(began_at=NOW - 30 - more) for more in (0.0, MICROSECOND))
+    kinds = [found(online(), gates={"rollout/pink": gate}, limits=limits)[0].kind for gate in (at_30, later)]
+    assert kinds == [HeadlineKind.WELL, HeadlineKind.GATE]
+
+
+def test_the_offline_runners_of_a_failed_gate_are_counted_by_its_headline_alone():
+    pink, purple = (POOL, "shard:pink"), (POOL, "shard:purple")
+    runners = [online(1, labels=pink), present(2, labels=pink), present(3, labels=pink)]
+    gates = {f"{POOL}/pink": FAILED_GATE}
+    (headline,) = found(*runners, online(4, labels=purple), rules=[SHARDED], gates=gates)
+    assert headline.sentence.endswith(": 2 of its 3 runners are offline.")
+    assert headline.news == found(*runners[:2], rules=[SHARDED], gates=gates)[0].news, "their number is no news"
+    _, offline = found(*runners, present(4, labels=purple), rules=[SHARDED], gates=gates)
+    assert offline.sentence.startswith(f"1 of 4 runners of {POOL} is offline: ")
+    assert offline.command == f"ghapp gate acme {POOL} purple"
 
 
 @pytest.mark.parametrize("count", [MOST_PER_KIND - 1, MOST_PER_KIND, MOST_PER_KIND + 1, 500])
