@@ -167,8 +167,20 @@ async def test_an_unknown_name_is_explained_by_its_death(known):
     assert "vanished (exit code unknown, OOMKilled)" in text
 
 
-async def test_a_name_that_never_existed_is_reported_in_one_line(known):
-    assert "unknown runner" in one_line(await known.ask("explain", "acme", "unknown"), 1)
+@pytest.mark.parametrize(
+    ("name", "near"),
+    [
+        ("linux-", "did you mean linux-1? "),
+        ("LINUX-1x", "did you mean linux-1? "),
+        ("linux-22", ""),
+        ("unknown", ""),
+        ("linux-runner", ""),
+        ("99", ""),
+    ],
+)
+async def test_a_name_that_never_existed_is_wrong_usage_and_the_nearest_one_is_named(known, name, near):
+    refused = one_line(await known.ask("explain", "acme", name), 2)
+    assert f"acme {name}: unknown runner; {near}see `ghapp runners --org acme`" in refused
 
 
 async def test_the_evidence_of_a_runner_has_the_claim_on_its_pod(known):
