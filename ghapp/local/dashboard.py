@@ -240,8 +240,8 @@ async def _new_headline(
     last, worst[installation.id] = worst.get(installation.id), found
     if last is not None and last.news == found.news:
         return []
-    command = f": {found.command}" if found.command else ""
-    step = f" → {found.step}{command}" if found.step else ""
+    action = f": {found.action}" if found.action else ""
+    step = f" → {found.step}{action}" if found.step else ""
     line = f"{timestamp(now)[11:19]}  {installation.org}: {found.sentence}{step}"
     return [plain(line, SEVERITIES[found.severity])]
 
@@ -452,8 +452,8 @@ def headline_lines(found: Sequence[Headline], now: float) -> list[Text]:
     since = "" if worst.since is None else f" (for {exact(now - worst.since)})"
     lines = [plain(f"{worst.sentence}{since}", SEVERITIES[worst.severity])]
     if worst.step:
-        command = f": {worst.command}" if worst.command else ""
-        lines.append(plain(f"→ {worst.step}{command}", "dim"))
+        action = f": {worst.action}" if worst.action else ""
+        lines.append(plain(f"→ {worst.step}{action}", "dim"))
     if len(found) > 1:
         lines.append(Text(f"{counted(len(found) - 1, 'further thing')} open; `ghapp runners` lists all", "dim"))
     return lines

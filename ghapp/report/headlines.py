@@ -158,15 +158,17 @@ def _blind(fleet: FleetView, now: float) -> Iterator[Headline]:
     keeps = "runners are known as of the last complete list, and none is taken for lost meanwhile"
     if fleet.is_stale(now):
         keeps = "the state of the runners is unknown, and none is removed or replaced"
+    link = fleet.settings_page if reason in NEEDS_AN_OWNER else ""
     yield Headline(
         HeadlineKind.BLIND,
         Severity.CRITICAL if is_critical else Severity.ATTENTION,
         f"Runners cannot be read: {known.meaning}{code}; {keeps}.",
         known.fix.format(org=shell_command(fleet.org)),
-        "ghapp doctor",
+        "" if link else "ghapp doctor",
         survey.failing_since or attempt.since or survey.swept_at,
         "github",
         short=f"runners cannot be read{code}",
+        link=link,
     )
 
 

@@ -244,9 +244,9 @@ def headlines_text(headlines: Iterable[Mapping[str, Any]], now: float) -> Render
     for each in headlines:
         since = "" if each["since"] is None else f" (for {_duration(now - epoch(each['since']))})"
         lines.append(copyable(f"{each['org']}: {each['text']}{since}", SEVERITIES[each["severity"]]))
-        command = f" `{each['command']}`" if each["command"] else ""
+        action = f"`{each['command']}`" if each["command"] else each["link"]
         if each["step"]:
-            lines.append(copyable(f"  → {each['step']}{':' if command else ''}{command}", "dim"))
+            lines.append(copyable(f"  → {each['step']}{f': {action}' if action else ''}", "dim"))
     return Group(*lines)
 
 

@@ -1,9 +1,11 @@
 """What is wrong now: each kind of headline, their order, and what each says to do."""
 
 from dataclasses import replace
+from io import StringIO
 from types import SimpleNamespace
 
 import pytest
+from rich.console import Console
 
 from ghapp.deaths.cluster_summary import StaleNamespace
 from ghapp.gate.gate_states import GateState
@@ -18,10 +20,13 @@ from ghapp.report.fleet_report import report_on
 from ghapp.report.headline import HeadlineKind, Severity
 from ghapp.report.headlines import MOST_PER_KIND, headlines, title_of
 from ghapp.report.links import PageLinks
+from ghapp.report.overview import headline_documents
 from ghapp.runners.deletion_progress import Deletion
 from ghapp.runners.next_attempt import BLINDNESS, NEEDS_AN_OWNER, NOT_SCHEDULED, OVERDUE, NextAttempt
 from ghapp.runners.verdict import Limits, Reason
+from ghapp.terminal.tables import headlines_text
 from ghapp.versions.lifetime import DAY, NOTICE_SECONDS, WARNING_SECONDS, EndDates, VersionLimits
+from ghapp.web.pages.views.overview import overview
 from ghapp.workflow_jobs.demand import UnservedJob
 from ghapp.workflow_jobs.job import Job
 from ghapp.workflow_jobs.reason import QueueReason
@@ -313,6 +318,29 @@ def test_each_kind_has_its_sentence_and_a_next_step(changes, sentence, is_critic
     assert headline.step
     assert headline.short
     assert (headline.severity is Severity.CRITICAL) is is_critical
+
+
+SETTINGS = "https://github.com/organizations/acme/settings/installations/7"
+
+
+@pytest.mark.parametrize("reason", NEEDS_AN_OWNER)
+def test_what_an_owner_ends_at_github_leads_there_on_every_surface(reason):
+    fleet = fleet_of(online(), survey=survey(failing_since=NOW - 40, failure=reason), settings_page=SETTINGS)
+    headline = headlines(fleet, by_pool(fleet, NOW), NOW)[0]
+    assert (headline.action, headline.command) == (SETTINGS, "")
+    (document, *_) = headline_documents(fleet, PageLinks(None, "acme"), NOW)
+    assert document["link"] == SETTINGS
+    console = Console(width=250, record=True, file=StringIO())
+    console.print(headlines_text([document], NOW))
+    assert f"→ {headline.step}: {SETTINGS}" in console.export_text()
+    assert f"]({SETTINGS})" in report_on(fleet, NOW).summary
+    assert overview(fleet, NOW).headline.link == SETTINGS
+
+
+@pytest.mark.parametrize(("reason", "page"), [("GitHubUnavailable", SETTINGS), ("PermissionMissing", "")])
+def test_other_reasons_and_scopes_without_such_a_page_lead_to_doctor(reason, page):
+    (headline,) = found(online(), survey=survey(failing_since=NOW - 40, failure=reason), settings_page=page)
+    assert (headline.action, headline.link) == ("ghapp doctor", "")
 
 
 def test_jobs_of_lost_runners_belong_to_the_loss():
