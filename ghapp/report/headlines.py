@@ -218,7 +218,7 @@ def _unserved(fleet: FleetView, pools: Sequence[PoolView]) -> Iterator[Headline]
     for pool, jobs in _by_pool((each for each in fleet.unserved if each.reason in STUCK), pools).items():
         reasons = ", ".join(sorted({each.reason.value for each in jobs}))
         is_one = len(jobs) == 1
-        where = f" for {pool}" if pool else f", no pool has {'its' if is_one else 'their'} labels"
+        where = f" for {pool}" if pool else f": no pool has {'its' if is_one else 'their'} labels"
         yield Headline(
             HeadlineKind.UNSERVED,
             Severity.ATTENTION,

@@ -290,7 +290,7 @@ OTHERS = {
     ),
     "a job for labels of nobody": (
         {"unserved": [waiting(1, pool="secret-project")]},
-        "1 job waits, no pool has its labels, and no online runner can take it (NoRunnerWithLabels).",
+        "1 job waits: no pool has its labels, and no online runner can take it (NoRunnerWithLabels).",
         False,
     ),
     "a gate": ({"gates": {"rollout/pink": FAILED_GATE}}, "The gate of shard pink of rollout failed", False),
