@@ -22,7 +22,7 @@ from ghapp.gate.shard_status import shard_of
 from ghapp.installations.pool_matching import rule_named
 from ghapp.pods.phantom_kinds import Phantom, PhantomKind, command_of, key
 from ghapp.report.fleet import FleetView, PoolView, RunnerView
-from ghapp.report.headline import Headline, HeadlineKind, Severity, are, counted, first_since, runners_page
+from ghapp.report.headline import BY_ITSELF, Headline, HeadlineKind, Severity, are, counted, first_since, runners_page
 from ghapp.report.loss_headlines import (
     fuse_headlines,
     lasting_suspect_headlines,
@@ -159,12 +159,13 @@ def _blind(fleet: FleetView, now: float) -> Iterator[Headline]:
     if fleet.is_stale(now):
         keeps = "the state of the runners is unknown, and none is removed or replaced"
     link = fleet.settings_page if reason in NEEDS_AN_OWNER else ""
+    has_own_step = bool(link) or "`" in known.fix or known.fix.startswith(BY_ITSELF)
     yield Headline(
         HeadlineKind.BLIND,
         Severity.CRITICAL if is_critical else Severity.ATTENTION,
         f"Runners cannot be read: {known.meaning}{code}; {keeps}.",
         known.fix.format(org=shell_command(fleet.org)),
-        "" if link else "ghapp doctor",
+        "" if has_own_step else "ghapp doctor",
         survey.failing_since or attempt.since or survey.swept_at,
         "github",
         short=f"runners cannot be read{code}",

@@ -12,7 +12,7 @@ from ghapp.installations.pacing import Allowance, BudgetLimits
 from ghapp.queue.jobs import Load
 from ghapp.remediation.fuse import Fuse, FuseReason, Position
 from ghapp.remediation.store import Pause
-from ghapp.report.check_run import time_of
+from ghapp.report.documents import time_of
 from ghapp.report.headline import Severity
 from ghapp.report.org_view import OrgView
 from ghapp.runners.evidence import Survey
