@@ -19,9 +19,21 @@ def meant(name: str, known: Iterable[str], known_are: str, nothing: str = "none"
         most: how many of them are named.
     """
     names = sorted(known)
-    by_lower = {each.lower(): each for each in names}
-    near = get_close_matches(name.lower(), by_lower, n=1, cutoff=0.5)
-    suggestion = f"did you mean {by_lower[near[0]]}? " if near else ""
+    near = nearest(name, names)
+    suggestion = "" if near is None else f"did you mean {near}? "
     listed = ", ".join(names[:most]) or nothing
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return f"{suggestion}{known_are} {listed}{more}"
+
+
+def nearest(name: str, known: Iterable[str], alike: float = 0.5) -> str | None:
+    """Returns the known name that is most like another one; None if there is none.
+
+    Args:
+        name: the unknown name; upper and lower case are one.
+        known: the known names.
+        alike: share of the letters that must agree, from 0 to 1.
+    """
+    by_lower = {each.lower(): each for each in known}
+    near = get_close_matches(name.lower(), by_lower, n=1, cutoff=alike)
+    return by_lower[near[0]] if near else None

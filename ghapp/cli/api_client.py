@@ -17,7 +17,7 @@ from urllib.parse import quote
 
 import httpx
 
-from ghapp.cli.context import UnknownOrgError, no_such_org
+from ghapp.cli.context import UnknownOrgError, UnknownRunnerError, no_such_org
 from ghapp.deaths.cause import Cause
 from ghapp.errors import ConfigurationError, GhappError, ServerUnavailableError
 from ghapp.gate.active_shard import Role
@@ -27,7 +27,7 @@ from ghapp.gate.shard_checks import Check
 from ghapp.installations.scope import ScopeKind, kind_of
 from ghapp.installations.scope_paths import path_segment
 from ghapp.leaks.documents import leaks_of_name
-from ghapp.nearest_name import meant
+from ghapp.nearest_name import meant, nearest
 from ghapp.remediation.fuse import WHOLE_INSTALLATION, resume_command
 from ghapp.remediation.store import WHOLE_ORG
 from ghapp.report.documents import HealthDocument
@@ -46,6 +46,9 @@ from ghapp.workflow_jobs.reason import UNSERVED
 
 QueryActive = Callable[[str, str], Awaitable[None]]
 """Called with the names of an org and of its pool."""
+
+RUNNERS_ALIKE = 0.85
+"""Runners of one pool differ in a few letters at the end of long names: less similar ones are others, not misspelt."""
 
 PAGE = 1000
 NO_ROUTE = "Not Found"
@@ -171,12 +174,17 @@ class ApiClient:
             death = await self._get(f"{base}/deaths/{_part(name)}", runner_id)
         except NoSuchObjectError:
             if not is_known and not phantoms and not leaks:
-                see = shell_command("ghapp", "runners", "--org", org)
-                raise GhappError(f"{org} {name_or_id}: unknown runner; see `{see}`") from None
+                raise await self._no_such_runner(org, name_or_id) from None
             death = None
         if not is_known:
             document = {**document, "name": name, "runner_id": None if death is None else death["runner_id"]}
         return {**document, "death": death, "phantoms": phantoms, "leaks": leaks}
+
+    async def _no_such_runner(self, org: str, name_or_id: str) -> UnknownRunnerError:
+        see = f"see `{shell_command('ghapp', 'runners', '--org', org)}`"
+        near = None if name_or_id.isdecimal() else nearest(name_or_id, await self.runner_names(org), RUNNERS_ALIKE)
+        suggestion = "" if near is None else f"did you mean {near}? "
+        return UnknownRunnerError(f"{org} {name_or_id}: unknown runner; {suggestion}{see}")
 
     async def jobs(
         self, org: str | None, state: str | None, pool: str | None, search: JobSearch, pull: PullReference | None

@@ -36,6 +36,10 @@ class UnknownPoolError(GhappError):
     """The command line names a pool that the organization does not have."""
 
 
+class UnknownRunnerError(GhappError):
+    """The command line names a runner that is not known."""
+
+
 def settings_here() -> Settings:
     """Reads the settings; without GHAPP_REDIS_URL, uses the local Redis of a running `ghapp up`."""
     from ghapp.local.local_redis import is_listening

@@ -26,7 +26,7 @@ from ghapp.report.documents import DeathDocument
 @click.command(cls=OutputCommand, short_help="List how runners died lately.")
 @ORG
 @POOL
-@click.option("--cause", type=click.Choice([each.value for each in Cause]), help="Only deaths of this cause.")
+@click.option("--cause", type=click.Choice([each.value for each in Cause]), help="Only those of this cause.")
 @sort(time="the latest first", cause="by cause", pool="by pool")
 @limit("Deaths")
 @WATCH
@@ -37,7 +37,7 @@ def deaths(
 ) -> None:
     """List the deaths of runners of the last 30 days, the latest first, and count them by cause, pool, node and image.
 
-    Clean exits are listed only with --cause clean-exit.
+    Clean exits are no deaths: they are listed and counted only with --cause clean-exit.
 
     Example: ghapp deaths --org acme --pool linux-4vcpu
     """
@@ -54,4 +54,4 @@ def deaths(
 
     from ghapp.terminal.death_tables import deaths_table
 
-    show(deaths_table(found, limit, time.time()))
+    show(deaths_table(found, limit, time.time(), are_clean=cause == Cause.CLEAN_EXIT))

@@ -137,9 +137,13 @@ def rerun_command(job_id: int, repository: str, html_url: str = "") -> str:
     Args:
         job_id: GitHub's id.
         repository: `owner/name`; empty if it is not known: then the result is empty.
-        html_url: the job's page; its host is named if it is not github.com.
+        html_url: the job's page; its host is named if it is not github.com. The tool reaches a GitHub by HTTPS at the
+            usual port alone: for another one, as the sandbox's is, the result is empty.
     """
-    host = urlsplit(html_url).netloc
+    page = urlsplit(html_url)
+    host = page.netloc
+    if html_url and (page.scheme != "https" or ":" in host):
+        return ""
     place = f"{host}/{repository}" if host and host != "github.com" else repository
     return shell_command("gh", "run", "rerun", "--job", str(job_id), "--repo", place) if repository else ""
 

@@ -369,6 +369,11 @@ class DeathPageView(NamedTuple):
     host_log: tuple[str, ...]
     hides_log: bool
 
+    @property
+    def is_clean(self) -> bool:
+        """True if the runner ended as it should, and did not die."""
+        return self.cause == Cause.CLEAN_EXIT
+
 
 def death_page(
     death: Death,

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 from ghapp.deaths.cause import HAPPENED, USED_UP, Cause, not_yours
 from ghapp.deaths.death import LEAST_OF_BURST, Correlation, DeadJob, Death
 from ghapp.deaths.job_story import StoryEvent
-from ghapp.report.check_run import CheckRunAction, Conclusion, Report, time_of
-from ghapp.report.documents import timestamp
+from ghapp.report.check_run import CheckRunAction, Conclusion, Report
+from ghapp.report.documents import time_of
 from ghapp.report.markdown import NOTHING, block, code, heading, prose, row
 
 NAME = "Runner post-mortem"
@@ -179,7 +179,7 @@ def _facts(death: Death, job: DeadJob, *, is_private: bool) -> Iterable[tuple[st
     yield "Job", _job_link(job)
     yield "Pool", code(death.pool) if death.pool else NOTHING
     yield "Runner", code(death.runner_name)
-    yield "Ended", timestamp(death.at)
+    yield "Ended", time_of(death.at)
     if death.pod:
         yield "Exit code", NOTHING if death.exit_code is None else str(death.exit_code)
         yield "Signal", NOTHING if death.signal is None else str(death.signal)

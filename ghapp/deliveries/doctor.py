@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 from ghapp.deliveries.store import MOST_SCANNED, MOST_WAITING
 from ghapp.doctor.finding import Finding, ok, warning, wrong
 from ghapp.github.app import Delivered, HookConfig
-from ghapp.report.documents import timestamp
+from ghapp.report.documents import time_of
 from ghapp.runners.delivery_lag import HOLD_SECONDS, MARGIN_SECONDS, DeliveryGap, GapCause, duration, in_words
 
 GROUP = "deliveries"
@@ -70,7 +70,7 @@ def of_gaps(
     if not gaps:
         return [ok(GROUP, "complete", "none is known to be missing or late", org)]
     since = min(gap.since for gap in gaps)
-    begun = f"since {timestamp(float(int(since)))}" if 0 < since <= now else "since an unknown time"
+    begun = f"since {time_of(since)}" if 0 < since <= now else "since an unknown time"
     text = f"behind {begun}: {in_words(gaps)}; absent runners that wait for them: {waiting}"
     if without:
         text += f"; confirmed as lost after {duration(HOLD_SECONDS)} without them: {without}"
@@ -123,7 +123,7 @@ def of_arrivals(latest: Sequence[Delivered], page: str, started_at: float | None
         text = f"{len(lost)} of the last {len(attempts)} failed before `ghapp` ran, and are requested again"
         return [ok(GROUP, "arrivals", text)]
     last = lost[0]
-    text = f"{len(lost)} of the last {len(attempts)} failed: {last.status} {last.text} at {timestamp(last.at)}"
+    text = f"{len(lost)} of the last {len(attempts)} failed: {last.status} {last.text} at {time_of(last.at)}"
     fix = f"see the responses at {page}/advanced; failed deliveries are requested again automatically"
     finding = wrong if len(lost) == len(attempts) else warning
     return [finding(GROUP, "arrivals", text, fix)]

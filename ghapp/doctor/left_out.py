@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ghapp.doctor.finding import Finding, warning
-from ghapp.report.documents import timestamp
+from ghapp.report.documents import time_of
 from ghapp.store.left_out import LastLeftOut
 
 GITHUB = "github"
@@ -37,7 +37,7 @@ def of_left_out(left_out: Sequence[LastLeftOut], now: float) -> list[Finding]:
             _GROUPS.get(each.kind, GITHUB),
             f"left out: {each.kind}",
             f"{'a row' if each.is_row else 'a part of a row'} of kind {each.kind} was left out at "
-            f"{timestamp(each.at)}: {each.field or 'the answer'}: {each.why}",
+            f"{time_of(each.at)}: {each.field or 'the answer'}: {each.why}",
             FIX,
         )
         for each in left_out

@@ -15,7 +15,7 @@ from ghapp.doctor.finding import Finding, ok, warning, wrong
 from ghapp.doctor.left_out import of_left_out
 from ghapp.doctor.tokens import of_tokens
 from ghapp.errors import Refusal, StoreRefusedError
-from ghapp.report.documents import timestamp
+from ghapp.report.documents import time_of
 from ghapp.store import keys
 from ghapp.store.probe import probe_write
 from ghapp.store.quarantine import UnreadableRecord
@@ -78,7 +78,7 @@ def of_records(unreadable: Sequence[UnreadableRecord]) -> list[Finding]:
         for each in unreadable[:MOST_NAMED]
     ]
     more = f" and {len(unreadable) - MOST_NAMED} more" if len(unreadable) > MOST_NAMED else ""
-    text = f"{len(unreadable)} unreadable since {timestamp(unreadable[0].found_at)}: {', '.join(named)}{more}"
+    text = f"{len(unreadable)} unreadable since {time_of(unreadable[0].found_at)}: {', '.join(named)}{more}"
     fix = (
         "run versions that are at most one release apart. The next sweep rewrites runners, other records are rewritten "
         "when they change, and `ghapp resume` clears an unreadable pause or fuse; the original bytes are kept in "

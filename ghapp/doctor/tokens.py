@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ghapp.doctor.finding import Finding, warning
-from ghapp.report.documents import timestamp
+from ghapp.report.documents import time_of
 from ghapp.store.tokens import DAY_SECONDS, Token
 
 GROUP = "controllers"
@@ -18,7 +18,7 @@ def of_tokens(tokens: Sequence[Token], now: float) -> list[Finding]:
         warning(
             GROUP,
             f"token {each.name or each.id}",
-            f"{'has expired at' if each.expires_at <= now else 'expires at'} {timestamp(each.expires_at)} ({each.id})",
+            f"{'has expired at' if each.expires_at <= now else 'expires at'} {time_of(each.expires_at)} ({each.id})",
             "create another one with `ghapp token create`, give it to the client, and run "
             f"`ghapp token revoke {each.id}`",
         )

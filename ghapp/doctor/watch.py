@@ -9,7 +9,7 @@ from ghapp.doctor.finding import Finding, ok, warning, wrong
 from ghapp.doctor.probe import probe
 from ghapp.pods.degraded_sources import sources_of
 from ghapp.pods.pod import is_fresh
-from ghapp.report.documents import timestamp
+from ghapp.report.documents import time_of
 from ghapp.settings import Settings
 from ghapp.store.locks import ROLE
 from ghapp.store.stores import open_stores
@@ -48,7 +48,7 @@ def of_ages(seen_at: Mapping[str, float | None], now: float) -> list[Finding]:
             found.append(ok(GROUP, name, f"{max(0.0, now - at):.0f} s old"))
         else:
             fix = f"{START}. If it runs, `watch failed` in its log has the reason"
-            found.append(warning(GROUP, name, f"last stored at {timestamp(float(int(at)))}", fix))
+            found.append(warning(GROUP, name, f"last stored at {time_of(at)}", fix))
     return found
 
 

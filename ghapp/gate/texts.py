@@ -20,7 +20,7 @@ from ghapp.gate.gate_checks import GateCheck, GateCheckStage
 from ghapp.gate.judgement import SETTLED, Gate
 from ghapp.gate.shard_checks import SINCE_DEPLOY, Check
 from ghapp.report.check_run import LONGEST, Conclusion, Report
-from ghapp.report.documents import timestamp
+from ghapp.report.documents import time_of
 from ghapp.report.markdown import code, cut, heading, prose, row
 from ghapp.untrusted_text import LONGEST_WORD, one_line
 
@@ -102,7 +102,7 @@ def _title(gate: Gate, stage: GateCheckStage) -> str:
 
 def _summary(gate: Gate, gate_check: GateCheck, stage: GateCheckStage) -> Iterable[str]:
     where = f"{code(gate.shard)} of {code(gate.pool)} ({gate.role.value})"
-    until = timestamp(float(int(gate_check.gives_up_at)))
+    until = time_of(gate_check.gives_up_at)
     match stage:
         case GateCheckStage.PASSED:
             yield f"{where} passes" + (", and may take over." if gate.role is Role.INACTIVE else ".")
@@ -115,7 +115,7 @@ def _summary(gate: Gate, gate_check: GateCheck, stage: GateCheckStage) -> Iterab
             )
         case GateCheckStage.WAITS:
             waits = next((code(each.text, LONGEST_TEXT) for each in _failing(gate)), "a list of runners since then")
-            yield f"{where} was deployed at {timestamp(gate_check.deployed_at)}. Waiting until {until} for: {waits}"
+            yield f"{where} was deployed at {time_of(gate_check.deployed_at)}. Waiting until {until} for: {waits}"
     users = next((check for check in gate.checks if check.name == "users"), None)
     if users is not None:
         yield f"Users: {code(users.text, LONGEST_TEXT)}"

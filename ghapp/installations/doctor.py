@@ -18,7 +18,7 @@ from ghapp.installations.scope import ENTERPRISES, ScopeKind, absence, kind_of
 from ghapp.remediation.fuse import WHOLE_INSTALLATION, Fuse, Position, resume_command
 from ghapp.remediation.store import WHOLE_ORG, Pause
 from ghapp.report.check_run_state import PostFailure, repository_of
-from ghapp.report.documents import pause_in_words, timestamp
+from ghapp.report.documents import pause_in_words, time_of
 from ghapp.runners.delivery_lag import completeness, was_confirmed_without_deliveries
 from ghapp.runners.evidence import Evidence, Survey
 from ghapp.runners.next_attempt import BLINDNESS, NextAttempt, blindness_of, next_attempt
@@ -298,13 +298,11 @@ def of_sweeps(
 
     `started_at` is when the workers started (epoch seconds); None: unknown.
     """
-    due = (
-        "no next attempt is planned" if attempt.at is None else f"next attempt due {timestamp(float(int(attempt.at)))}"
-    )
+    due = "no next attempt is planned" if attempt.at is None else f"next attempt due {time_of(attempt.at)}"
     reason = survey.failure if survey.failing_since is not None else attempt.prevented_by
     if survey.failing_since is not None:
         known = blindness_of(reason, org)
-        text = f"no complete list since {timestamp(survey.failing_since)}: {known.meaning} ({reason}); {due}"
+        text = f"no complete list since {time_of(survey.failing_since)}: {known.meaning} ({reason}); {due}"
         return [wrong(GROUP, "sweeps", text, known.fix.format(org=shell_command(org)), org)]
     if reason == Reason.RATE_LIMITED and now - (attempt.since or 0.0) <= DEFERRED_SECONDS:
         text = f"deferred, because tokens of other installations use GitHub's points of the minute; {due}"

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import NamedTuple
 
-from ghapp.installations.scope import ENTERPRISES, Scope, ScopeKind, kind_of, owner_of
+from ghapp.installations.scope import ENTERPRISES, Scope, ScopeKind, is_login, kind_of, owner_of
 
 LEVELS = ("read", "write", "admin")
 
@@ -82,6 +82,11 @@ class Installation:
         if self.is_personal:
             return f"{web_url}/settings/installations/{self.id}"
         return f"{web_url}/organizations/{owner_of(self.called)}/settings/installations/{self.caller}"
+
+    @property
+    def has_settings(self) -> bool:
+        """True if it has such a page: an enterprise's token has none, and a name that is no login has no address."""
+        return self.kind is not ScopeKind.ENTERPRISE and is_login(owner_of(self.called))
 
     @property
     def caller(self) -> int:

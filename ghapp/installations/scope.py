@@ -43,6 +43,11 @@ def owner_of(address: str) -> str:
     return address.partition("/")[0]
 
 
+def is_login(name: str) -> bool:
+    """True if a name can be a login at GitHub."""
+    return _LOGIN.fullmatch(name) is not None
+
+
 def absence(address: str) -> str:
     """Returns why a scope is not known, for people: what follows `acme: `."""
     match kind_of(address):

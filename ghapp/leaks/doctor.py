@@ -13,7 +13,7 @@ from ghapp.leaks.store import Tick
 from ghapp.leaks.tick import Guard
 from ghapp.log import redact
 from ghapp.remediation.fuse import WHOLE_INSTALLATION
-from ghapp.report.documents import timestamp
+from ghapp.report.documents import time_of
 from ghapp.settings import Settings
 from ghapp.store.stores import Stores, open_stores
 
@@ -78,12 +78,12 @@ def of_tick(org: str, last: Tick, now: float, started_at: float | None = None) -
     if is_overdue(last.at, now):
         if just_started := starting(started_at, now):
             return ok(GROUP, "reaper", f"it runs once a minute, and has not run yet: {just_started}", org)
-        text = "it did not run in the last day" if last.at is None else f"it last ran at {_time_of(last.at)}"
+        text = "it did not run in the last day" if last.at is None else f"it last ran at {time_of(last.at)}"
         fix = "start `ghapp clock` and `ghapp worker`; no leak is reaped until then"
         return warning(GROUP, "reaper", text, fix, org)
     texts, fixes = list[str](), list[str]()
     if last.trouble:
-        since = "" if last.trouble_since is None else f" since {_time_of(last.trouble_since)}"
+        since = "" if last.trouble_since is None else f" since {time_of(last.trouble_since)}"
         texts.append(f"blocked{since}: {redact(last.trouble)}")
         fixes.append(
             "fix that; the reaper then continues by itself. It reaps nothing in a namespace that it cannot read"
@@ -119,7 +119,7 @@ def _summary(last: Tick) -> list[str]:
 
 def _examples(last: Tick, guard: Guard) -> str:
     found = last.examples.get(guard, ())
-    named = ", ".join(f"{place} (created {_time_of(created_at)})" for place, created_at in found)
+    named = ", ".join(f"{place} (created {time_of(created_at)})" for place, created_at in found)
     return f": {named}" if named else ""
 
 
@@ -129,10 +129,6 @@ def of_unfinished(org: str, begun: Sequence[Orphan], now: float) -> list[Finding
     if not late:
         return []
     first = late[0]
-    text = f"{len(late)} begun and not finished, the first at {_time_of(first.found_at)}: {first.namespace}/{first.pod}"
+    text = f"{len(late)} begun and not finished, the first at {time_of(first.found_at)}: {first.namespace}/{first.pod}"
     fix = "each tick tries again: check the permissions of worker, and that `[leaks]` is not in dry-run"
     return [warning(GROUP, "unfinished deletions", text, fix, org)]
-
-
-def _time_of(at: float) -> str:
-    return timestamp(float(int(at)))

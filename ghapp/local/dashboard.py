@@ -27,6 +27,7 @@ from ghapp.incidents.page_views import state_of, where_of
 from ghapp.installations.installation import UNINSTALLED_DISCOVERY_SECONDS, Installation
 from ghapp.leaks.reaper_status import DAY_SECONDS, LeakingPod, is_overdue
 from ghapp.local.browser import open_in_browser
+from ghapp.local.pipeline import SandboxPipeline
 from ghapp.local.pressed_keys import pressed_keys
 from ghapp.local.scenarios import DEFAULT, Director, Scenario, keys_line
 from ghapp.local.up import Site, http_address, local_url, log_path, reachable
@@ -116,7 +117,7 @@ async def _show(site: Site, scenarios: Sequence[Scenario], *, browser: bool) -> 
     if site.sandbox is not None:
         # Printed once, above the frames: lines to be copied must not be redrawn or broken.
         console.print(await _hints(site), soft_wrap=True)
-    director = None if site.sandbox is None else Director(site.sandbox, scenarios)
+    director = None if site.sandbox is None else Director(site.sandbox, scenarios, await _pipeline(site.settings))
     if not console.is_terminal or console.is_dumb_terminal:
         await _print_changes(site, director, printer)
     with (
@@ -240,8 +241,8 @@ async def _new_headline(
     last, worst[installation.id] = worst.get(installation.id), found
     if last is not None and last.news == found.news:
         return []
-    command = f": {found.command}" if found.command else ""
-    step = f" → {found.step}{command}" if found.step else ""
+    action = f": {found.action}" if found.action else ""
+    step = f" → {found.step}{action}" if found.step else ""
     line = f"{timestamp(now)[11:19]}  {installation.org}: {found.sentence}{step}"
     return [plain(line, SEVERITIES[found.severity])]
 
@@ -452,8 +453,8 @@ def headline_lines(found: Sequence[Headline], now: float) -> list[Text]:
     since = "" if worst.since is None else f" (for {exact(now - worst.since)})"
     lines = [plain(f"{worst.sentence}{since}", SEVERITIES[worst.severity])]
     if worst.step:
-        command = f": {worst.command}" if worst.command else ""
-        lines.append(plain(f"→ {worst.step}{command}", "dim"))
+        action = f": {worst.action}" if worst.action else ""
+        lines.append(plain(f"→ {worst.step}{action}", "dim"))
     if len(found) > 1:
         lines.append(Text(f"{counted(len(found) - 1, 'further thing')} open; `ghapp runners` lists all", "dim"))
     return lines
@@ -569,6 +570,13 @@ async def _hints(site: Site) -> Text:
     intro = "A simulated GitHub with 300 runners is running. Try in another terminal, or in a browser:"
     hints = [Text.assemble((f"{name}  ", "dim"), line) for name, line in lines.items()]
     return Text("\n").join([Text(intro, "bold"), *hints, Text()])
+
+
+async def _pipeline(settings: Settings) -> SandboxPipeline:
+    """Returns the pipeline that reports the sandbox's deploys."""
+    async with open_stores(settings.redis_url or "") as stores:
+        secret, _ = await stores.tokens.create("deploy pipeline", ("acme",), ("claim",), time.time())
+    return SandboxPipeline(f"{local_url(settings)}/v1/orgs/acme/pools/rollout", secret)
 
 
 def _notes(settings: Settings, director: Director | None) -> list[Text]:

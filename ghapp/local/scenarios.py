@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ghapp.errors import ConfigurationError
+from ghapp.local.pipeline import SandboxDeploy, SandboxPipeline
 from ghapp.local.sandbox import Sandbox, SandboxError
 
 MISSPELT_LABEL = "linux-4vpcu"
@@ -43,15 +44,26 @@ class Scenario(NamedTuple):
         if result is not None and not result:
             return None
         first = result[0] if isinstance(result, list) else result
-        return StartedScenario(self.name, self.look.format(first), self.page.format(first))
+        return StartedScenario(self.name, self.look.format(first), self.page.format(first), _deploys(result))
 
 
 class StartedScenario(NamedTuple):
-    """A scenario that was started: its name, its line, and the path of its page."""
+    """A scenario that was started: its name, its line, the path of its page, and what it deployed."""
 
     name: str
     look: str
     page: str
+    deploys: Sequence[SandboxDeploy] = ()
+
+
+def _deploys(result: Any) -> list[SandboxDeploy]:
+    """Returns the deploys among the results of a control."""
+    if not isinstance(result, dict):
+        return []
+    return [
+        SandboxDeploy(each["shard"], each["role"], each["sha"], len(each["runners"]))
+        for each in result.get("deploys", [result])
+    ]
 
 
 LOSS = Scenario(
@@ -135,7 +147,7 @@ HEAL = Scenario(
     "heal",
     "heal-by-hand",
     {"repository": "infra"},
-    "What 5 and 9 leave to a person is done: {0}.",
+    "What 5 and 9 leave to a person is done: {0[done]}.",
     "/orgs/acme",
 )
 
@@ -157,8 +169,12 @@ class Director:
         started: what was started, the oldest first.
     """
 
-    def __init__(self, sandbox: Sandbox, scenarios: Sequence[Scenario]) -> None:
-        self._sandbox, self._waiting = sandbox, list(scenarios)
+    def __init__(
+        self, sandbox: Sandbox, scenarios: Sequence[Scenario], pipeline: SandboxPipeline | None = None
+    ) -> None:
+        """`pipeline` reports the deploys; None: they are not reported."""
+        self._sandbox, self._waiting, self._pipeline = sandbox, list(scenarios), pipeline
+        self._unreported: list[SandboxDeploy] = []
         self._began: float | None = None
         self.started: list[StartedScenario] = []
 
@@ -187,6 +203,9 @@ class Director:
             if started is not None:
                 self._waiting.remove(scenario)
                 self.started.append(started)
+                self._unreported += started.deploys
+        if self._pipeline is not None and self._unreported:
+            self._unreported = await asyncio.to_thread(self._pipeline.report, self._unreported)
 
 
 def keys_line() -> str:

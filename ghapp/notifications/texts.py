@@ -48,13 +48,13 @@ KINDS = {
 message of a version says as much as its headline."""
 
 
-def headline_of(change: Change, found: Sequence[Headline]) -> str:
-    """Returns the sentence with which the other surfaces show a condition now; empty if it ended, or none shows it."""
+def headline_of(change: Change, found: Sequence[Headline]) -> Headline | None:
+    """Returns the headline with which the other surfaces show a condition now; None if it ended, or none shows it."""
     if not change.level:
-        return ""
+        return None
     about = [each for kind in KINDS[change.topic] for each in found if each.kind is kind]
-    is_same = (each.sentence for subject in _subjects(change) for each in about if (each.pool, each.shard) == subject)
-    return next(is_same, about[0].sentence if about and change.subject == WHOLE_INSTALLATION else "")
+    is_same = (each for subject in _subjects(change) for each in about if (each.pool, each.shard) == subject)
+    return next(is_same, about[0] if about and change.subject == WHOLE_INSTALLATION else None)
 
 
 def _subjects(change: Change) -> Iterator[tuple[str, str]]:
@@ -71,7 +71,9 @@ def _subjects(change: Change) -> Iterator[tuple[str, str]]:
             yield "" if change.subject == WHOLE_INSTALLATION else change.subject, ""
 
 
-def message(org: str, change: Change, replaced: int = 0, link: str | None = None, headline: str = "") -> Message:
+def message(
+    org: str, change: Change, replaced: int = 0, link: str | None = None, headline: Headline | None = None
+) -> Message:
     """Renders a change.
 
     Args:
@@ -79,10 +81,13 @@ def message(org: str, change: Change, replaced: int = 0, link: str | None = None
         change: the condition that opened, changed its level, or closed.
         replaced: runners of the pool whose replacement was accepted since a fuse tripped; used when the fuse closes.
         link: address of a page with more; None if there is none.
-        headline: from `headline_of`; the message begins with it.
+        headline: from `headline_of`; the message begins with it, and has its link to GitHub.
     """
     title, lines, severity = _OF[change.topic](org, change, replaced)
-    first = [without_markup(headline, LONGEST_HEADLINE)] if headline else []
+    first = [] if headline is None else [without_markup(headline.sentence, LONGEST_HEADLINE)]
+    if headline is not None and headline.link:
+        step = f"{headline.step[:1].upper()}{headline.step[1:]}"
+        first.append(f"{without_markup(step, LONGEST_HEADLINE)}: {headline.link}")
     body = [*first, *lines, *([link] if link else [])]
     return Message(f"ghapp: {without_markup(org)}: {title}", "\n".join(body), severity)
 

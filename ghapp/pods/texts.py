@@ -17,7 +17,7 @@ from ghapp.pods.degraded_sources import DegradedSource
 from ghapp.pods.phantom_kinds import ADVICE, Phantom, PhantomReason, command_of
 from ghapp.remediation.fuse import WHOLE_INSTALLATION
 from ghapp.remediation.status import ReplacementStage
-from ghapp.report.check_run import time_of
+from ghapp.report.documents import time_of
 from ghapp.report.fleet import FleetView
 from ghapp.report.markdown import code, cut, heading, row
 from ghapp.runners.evidence import Evidence

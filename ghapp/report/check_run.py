@@ -9,8 +9,6 @@ from enum import StrEnum
 from math import ceil
 from typing import NamedTuple
 
-from ghapp.report.documents import timestamp
-
 NAME = "Runner health"
 """The check run's name."""
 
@@ -92,8 +90,3 @@ class Report:
 def digest_of(*content: object) -> str:
     """Returns a hash of JSON values."""
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:32]
-
-
-def time_of(at: float) -> str:
-    """Formats epoch seconds for people, to the second."""
-    return timestamp(float(int(at)))

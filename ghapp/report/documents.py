@@ -148,8 +148,8 @@ class GateDocument(TypedDict):
 
 def pause_in_words(pause: PauseView) -> str:
     """Returns who paused, since when, until when and why."""
-    until = "" if pause.until is None else f" until {timestamp(float(int(pause.until)))}"
-    return f"by {pause.who} since {timestamp(pause.at)}{until}: {pause.why}"
+    until = "" if pause.until is None else f" until {time_of(pause.until)}"
+    return f"by {pause.who} since {time_of(pause.at)}{until}: {pause.why}"
 
 
 @lru_cache(maxsize=4096)
@@ -160,6 +160,11 @@ def timestamp(at: float) -> str:
     """
     text = datetime.fromtimestamp(round(at, 3), UTC).isoformat(timespec="milliseconds")
     return text.replace("+00:00", "Z").replace(".000Z", "Z")
+
+
+def time_of(at: float) -> str:
+    """Formats epoch seconds for people, to the second."""
+    return timestamp(float(int(at)))
 
 
 def health_document(
@@ -368,9 +373,9 @@ def _in_cluster(deletion: Deletion) -> list[tuple[float | None, Source, str]]:
 
 def _waits_for_github(failed: FailedCalls, again_at: float) -> str:
     times = "1 call" if failed.times == 1 else f"{failed.times} calls in a row"
-    return f"GitHub gave no usable answer to {times} ({failed.why}); the next one is due at {timestamp(again_at)}"
+    return f"GitHub gave no usable answer to {times} ({failed.why}); the next one is due at {time_of(again_at)}"
 
 
 def _claimed(claim: PodClaim) -> str:
     job = "" if claim.job_id is None else f" with job {claim.job_id}"
-    return f"its controller claims that pod {claim.pod} is busy{job} until {timestamp(claim.expires_at)}"
+    return f"its controller claims that pod {claim.pod} is busy{job} until {time_of(claim.expires_at)}"

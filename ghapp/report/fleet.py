@@ -48,6 +48,7 @@ class FleetView:
         degraded_sources: cluster sources that cannot be read, and why.
         leaks: what the reaper did and what it kept.
         login: the org's login at GitHub if that differs from `org`; else empty.
+        settings_page: where an owner accepts the App's permissions; empty for an enterprise, whose token has them.
         attempt: what prevents sweeps, and when the next attempt is due.
         demand: jobs and runners by pool.
         unserved: jobs that no online runner can take and that have waited for long enough to be reported.
@@ -69,6 +70,7 @@ class FleetView:
     degraded_sources: Sequence[DegradedSource] = ()
     leaks: ReaperStatus = field(default_factory=ReaperStatus)
     login: str = ""
+    settings_page: str = ""
     attempt: NextAttempt = field(default_factory=NextAttempt)
     demand: Sequence[PoolDemand] = ()
     unserved: Sequence[UnservedJob] = ()

@@ -70,8 +70,10 @@ def _headlines_text(found: Sequence[Headline]) -> str:
     """Renders what is wrong, what it means, and what to do."""
     lines = []
     for each in found[:MOST_HEADLINES]:
-        command = f" {code(each.command)}" if each.command else ""
-        step = f" {prose(each.step[:1].upper() + each.step[1:])}{':' if command else '.'}{command}" if each.step else ""
+        action = (
+            f" {code(each.command)}" if each.command else f" [the App's settings]({each.link})" if each.link else ""
+        )
+        step = f" {prose(each.step[:1].upper() + each.step[1:])}{':' if action else '.'}{action}" if each.step else ""
         lines.append(f"- **{prose(each.sentence)}**{step}")
     if len(found) > MOST_HEADLINES:
         lines.append(f"- … and {len(found) - MOST_HEADLINES} more")

@@ -61,6 +61,8 @@ class Headline(NamedTuple):
         meaning: the sentence without numbers that change all the time; empty if it has none.
         shard: of the gate that it is about; else empty.
         state: of the offline or unknown runners that it is about; else empty.
+        link: the page of GitHub where the step is taken; empty if it is none of GitHub's. A headline has a command or
+            a link.
     """
 
     kind: HeadlineKind
@@ -76,6 +78,12 @@ class Headline(NamedTuple):
     meaning: str = ""
     shard: str = ""
     state: str = ""
+    link: str = ""
+
+    @property
+    def action(self) -> str:
+        """The command or the link of the step; empty if there is neither."""
+        return self.command or self.link
 
     @property
     def needs_a_person(self) -> bool:

@@ -15,12 +15,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from urllib.parse import urlencode
 
-from ghapp.gate.gate_checks import commit_of
+from ghapp.gate.gate_checks import commit_of, place_of
+from ghapp.gate.gate_states import GateState
 from ghapp.gate.shard_status import shard_of
 from ghapp.installations.pool_matching import rule_named
 from ghapp.pods.phantom_kinds import Phantom, PhantomKind, command_of, key
 from ghapp.report.fleet import FleetView, PoolView, RunnerView
-from ghapp.report.headline import Headline, HeadlineKind, Severity, are, counted, first_since, runners_page
+from ghapp.report.headline import BY_ITSELF, Headline, HeadlineKind, Severity, are, counted, first_since, runners_page
 from ghapp.report.loss_headlines import (
     fuse_headlines,
     lasting_suspect_headlines,
@@ -29,7 +30,7 @@ from ghapp.report.loss_headlines import (
     suspect_headlines,
 )
 from ghapp.runners.next_attempt import NEEDS_AN_OWNER, blindness_of
-from ghapp.runners.verdict import Reason, State
+from ghapp.runners.verdict import Limits, Reason, State
 from ghapp.untrusted_text import shell_command
 from ghapp.versions.advice import version_text
 from ghapp.versions.lifetime import Urgency, VersionState
@@ -38,10 +39,6 @@ from ghapp.workflow_jobs.reason import STUCK
 
 MOST_PER_KIND = 20
 """Headlines of one kind: pools, gates and phantoms can be any number. Those beyond are counted by the last one."""
-
-GATE_SECONDS = 300.0
-"""New runners may take minutes to start; a gate that has not passed by then is worth a look."""
-
 
 _ORDER = tuple(HeadlineKind)
 
@@ -61,13 +58,13 @@ def headlines(fleet: FleetView, pools: Sequence[PoolView], now: float) -> list[H
         *_limited(fuse_headlines(fleet, pools)),
         *_limited(_versions(fleet, now)),
         *_limited(_unserved(fleet, pools)),
-        *_limited(_gates(fleet, now)),
+        *_limited(_gates(fleet, pools, now)),
         *_limited(_phantoms(fleet)),
         *_limited(_unseen(fleet)),
         *_limited(pause_headlines(fleet)),
         *_limited(lasting_suspect_headlines(fleet, pools, now)),
-        *_limited(_in_state(fleet, pools, State.OFFLINE)),
-        *_limited(() if fleet.is_stale(now) else _in_state(fleet, pools, State.UNKNOWN)),
+        *_limited(_in_state(fleet, pools, State.OFFLINE, now)),
+        *_limited(() if fleet.is_stale(now) else _in_state(fleet, pools, State.UNKNOWN, now)),
         *_limited(_slow(fleet, pools)),
     ]
     found.sort(key=lambda each: (_ORDER.index(each.kind), each.severity is not Severity.CRITICAL))
@@ -111,7 +108,7 @@ _TOGETHER: dict[HeadlineKind, Callable[[int, Sequence[Headline]], str]] = {
     HeadlineKind.FUSE: lambda count, several: f"{count:,} fuses not closed, {several[0].short}",
     HeadlineKind.TOO_OLD: lambda count, _: f"{counted(count, 'runner')} too old",
     HeadlineKind.UNSERVED: lambda count, _: f"{counted(count, 'job')} without a runner",
-    HeadlineKind.GATE: lambda count, _: f"{count:,} gates failed",
+    HeadlineKind.GATE: lambda count, _: f"{count:,} gates have not passed",
     HeadlineKind.PHANTOM: lambda count, _: counted(count, "phantom"),
     HeadlineKind.UNSEEN: lambda count, _: f"{count:,} sources not seen",
     HeadlineKind.PAUSED: lambda _, several: several[0].short,
@@ -160,15 +157,18 @@ def _blind(fleet: FleetView, now: float) -> Iterator[Headline]:
     keeps = "runners are known as of the last complete list, and none is taken for lost meanwhile"
     if fleet.is_stale(now):
         keeps = "the state of the runners is unknown, and none is removed or replaced"
+    link = fleet.settings_page if reason in NEEDS_AN_OWNER else ""
+    has_own_step = bool(link) or "`" in known.fix or known.fix.startswith(BY_ITSELF)
     yield Headline(
         HeadlineKind.BLIND,
         Severity.CRITICAL if is_critical else Severity.ATTENTION,
         f"Runners cannot be read: {known.meaning}{code}; {keeps}.",
         known.fix.format(org=shell_command(fleet.org)),
-        "ghapp doctor",
+        "" if has_own_step else "ghapp doctor",
         survey.failing_since or attempt.since or survey.swept_at,
         "github",
         short=f"runners cannot be read{code}",
+        link=link,
     )
 
 
@@ -218,7 +218,7 @@ def _unserved(fleet: FleetView, pools: Sequence[PoolView]) -> Iterator[Headline]
     for pool, jobs in _by_pool((each for each in fleet.unserved if each.reason in STUCK), pools).items():
         reasons = ", ".join(sorted({each.reason.value for each in jobs}))
         is_one = len(jobs) == 1
-        where = f" for {pool}" if pool else f", no pool has {'its' if is_one else 'their'} labels"
+        where = f" for {pool}" if pool else f": no pool has {'its' if is_one else 'their'} labels"
         yield Headline(
             HeadlineKind.UNSERVED,
             Severity.ATTENTION,
@@ -267,28 +267,50 @@ def _by_pool(jobs: Iterable[UnservedJob], pools: Sequence[PoolView]) -> dict[str
 # ---- the gate, phantoms, and what is not seen
 
 
-def _gates(fleet: FleetView, now: float) -> Iterator[Headline]:
+def _has_news(gate: GateState, limits: Limits, now: float) -> bool:
+    """True if a gate failed, or waits although the deployed runners had the time to start or to count as offline."""
+    patience = max(limits.startup_seconds, limits.offline_seconds)
+    return gate.failed_at is not None or (gate.waits and now - gate.began_at > patience)
+
+
+def _gates(fleet: FleetView, pools: Sequence[PoolView], now: float) -> Iterator[Headline]:
+    """Gates that have not passed; the offline runners of these shards have no headline of their own."""
+    known = {pool.name: pool for pool in pools}
     for place, gate in sorted(fleet.gates.items()):
-        waits = gate.waits and now - gate.began_at > GATE_SECONDS
-        if gate.failed_at is None and not waits:
+        if not _has_news(gate, fleet.view.limits, now):
             continue
         pool, _, shard = place.partition("/")
         done = "has not passed since" if gate.failed_at is None else "failed after"
         deploy = (
             f"the deploy of {commit[:7] if (commit := commit_of(gate.ref)) else gate.ref}" if gate.ref else "its deploy"
         )
+        subject = f"The gate of shard {shard} of {pool} {done} {deploy}"
+        members = _members_of(fleet, known[pool], shard) if pool in known else []
+        offline = sum(each.state is State.OFFLINE for each in members)
         yield Headline(
             HeadlineKind.GATE,
             Severity.ATTENTION,
-            f"The gate of shard {shard} of {pool} {done} {deploy}: the shard does not take jobs as it should.",
-            "see the failed checks and the next steps; the gate has not failed once it passes",
+            f"{subject}: {_of_its_runners(offline, len(members))}.",
+            "see the failed checks and the next steps; this is over once the gate passes",
             shell_command("ghapp", "gate", fleet.org, pool, shard),
             gate.failed_at or gate.began_at,
             "gate",
             pool,
-            f"gate of {shard} {'waits' if gate.failed_at is None else 'failed'}",
+            f"gate of {shard} {'has not passed' if gate.failed_at is None else 'failed'}",
+            meaning=subject,
             shard=shard,
         )
+
+
+def _members_of(fleet: FleetView, pool: PoolView, shard: str) -> list[RunnerView]:
+    rule = rule_named(pool.name, fleet.view.rules)
+    return [each for each in pool.members if shard_of(each.evidence, rule) == shard]
+
+
+def _of_its_runners(offline: int, runners: int) -> str:
+    if not offline:
+        return "the shard does not take jobs as it should"
+    return f"{offline:,} of its {counted(runners, 'runner')} {are(offline)} offline"
 
 
 def _phantoms(fleet: FleetView) -> Iterator[Headline]:
@@ -351,15 +373,18 @@ _LISTED_AS = {
 _ASK_THE_GATE = "see what the gate says before starting one by hand, as it would take users' jobs on an inactive shard"
 
 
-def _in_state(fleet: FleetView, pools: Sequence[PoolView], state: State) -> Iterator[Headline]:
-    """The runners that `PoolView.count` counts. Phantoms among them have their own headline and step, too.
+def _in_state(fleet: FleetView, pools: Sequence[PoolView], state: State, now: float) -> Iterator[Headline]:
+    """The runners that `PoolView.count` counts, without those that the headline of their shard's gate counts.
 
-    What is no runner cannot be started; in its first two minutes it is not known yet whether it is one. A runner of an
-    inactive shard is not to be started by hand either: it would take users' jobs beside the active shard.
+    Phantoms among them have their own headline and step, too. What is no runner cannot be started; in its first two
+    minutes it is not known yet whether it is one. A runner of an inactive shard is not to be started by hand either: it
+    would take users' jobs beside the active shard.
     """
     for pool in pools:
         subjects = {each.subject for each in fleet.phantoms if each.pool in ("", pool.name)}
         found = [each for each in pool.members if each.state is state]
+        if state is State.OFFLINE and found:
+            found = _without_gates(fleet, pool, found, now)
         if found:
             meaning, step = _LISTED_AS[state]
             meaning = meaning.format(them="it" if len(found) == 1 else "them")
@@ -400,6 +425,12 @@ def _in_state(fleet: FleetView, pools: Sequence[PoolView], state: State) -> Iter
                 meaning=f"{'all' if len(found) == len(pool.members) else 'some'} {state}",
                 state=state.value,
             )
+
+
+def _without_gates(fleet: FleetView, pool: PoolView, offline: Sequence[RunnerView], now: float) -> list[RunnerView]:
+    limits, rule = fleet.view.limits, rule_named(pool.name, fleet.view.rules)
+    places = {place for place, gate in fleet.gates.items() if _has_news(gate, limits, now)}
+    return [each for each in offline if place_of(pool.name, shard_of(each.evidence, rule) or "") not in places]
 
 
 def _shards_of(fleet: FleetView, pool: PoolView, runners: Iterable[RunnerView]) -> Counter[str]:

@@ -21,7 +21,7 @@ from ghapp.remediation.status import (
     ReplacementStatus,
     is_unanswered,
 )
-from ghapp.report.check_run import time_of
+from ghapp.report.documents import time_of
 from ghapp.report.fleet import FleetView, PoolView
 from ghapp.report.headline import Headline, HeadlineKind, Severity, are, counted, first_since, runners_page
 from ghapp.runners.verdict import State

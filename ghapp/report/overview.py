@@ -60,7 +60,10 @@ class PhantomDocument(TypedDict):
 
 
 class HeadlineDocument(TypedDict):
-    """What is wrong now, or that all is well; `page` is the address of the page that shows more, if that is known."""
+    """What is wrong now, or that all is well; `page` is the address of the page that shows more, if that is known.
+
+    The step has a command, a `link` to the page of GitHub where it is taken, or neither.
+    """
 
     org: str
     kind: HeadlineKind
@@ -68,6 +71,7 @@ class HeadlineDocument(TypedDict):
     text: str
     step: str
     command: str
+    link: str | None
     since: Timestamp | None
     pool: str | None
     page: str | None
@@ -166,6 +170,7 @@ def headline_documents(fleet: FleetView, links: PageLinks, now: float) -> list[H
             "text": each.sentence,
             "step": each.step,
             "command": each.command,
+            "link": each.link or None,
             "since": None if each.since is None else timestamp(each.since),
             "pool": each.pool or None,
             "page": links.below(each.page),

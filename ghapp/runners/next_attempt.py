@@ -27,10 +27,10 @@ class Blindness(NamedTuple):
 BLINDNESS: Mapping[str, Blindness] = {
     Reason.PERMISSION_MISSING: Blindness(
         "the App may not read the organization's runners",
-        "an owner grants the App organization_self_hosted_runners; sweeps resume by themselves",
+        "sweeps resume by themselves once an owner grants the App organization_self_hosted_runners",
     ),
     Reason.INSTALLATION_SUSPENDED: Blindness(
-        "the App is suspended in the organization", "an owner unsuspends the App; sweeps resume by themselves"
+        "the App is suspended in the organization", "sweeps resume by themselves once an owner unsuspends the App"
     ),
     Reason.INSTALLATION_GONE: Blindness(
         "the App is not installed in the organization any more", "install it again, or ignore this"
@@ -83,7 +83,7 @@ _OF_REPOSITORIES: Mapping[str, Blindness] = {
     Reason.PERMISSION_MISSING: Blindness(
         "the App may not read the repository's runners",
         "set Repository: Administration to read in the App's settings, and to read and write if lost runners are to be "
-        "removed; then an owner accepts it; sweeps begin by themselves",
+        "removed; sweeps begin by themselves once an owner accepts it",
     ),
     Reason.INSTALLATION_GONE: Blindness(
         "the repository was deleted, or the App does not see it any more",

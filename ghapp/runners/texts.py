@@ -9,7 +9,8 @@ from ghapp.remediation.fuse import Fuse, FuseReason, Position
 from ghapp.remediation.pause import PauseView
 from ghapp.remediation.plan import Mode
 from ghapp.remediation.status import ReplacementStage, ReplacementStatus
-from ghapp.report.check_run import LONGEST, time_of
+from ghapp.report.check_run import LONGEST
+from ghapp.report.documents import time_of
 from ghapp.report.fleet import FleetView, PoolView, RunnerView
 from ghapp.report.headline import are
 from ghapp.report.markdown import NOTHING, code, cut, heading, prose, row

@@ -15,16 +15,25 @@ MOST_SHARED = 5
 """Values of one kind in the summary, the most frequent."""
 
 
-def deaths_table(documents: Sequence[Mapping[str, Any]], limit: int, now: float) -> RenderableType:
-    """Returns a row per death, and what several deaths have in common. `limit`: the number asked for."""
-    rows = new_table("org", "died", "runner", "pool", "node", "cause", "reason", "job")
+def deaths_table(
+    documents: Sequence[Mapping[str, Any]], limit: int, now: float, *, are_clean: bool = False
+) -> RenderableType:
+    """Returns a row per death, and what several deaths have in common.
+
+    Args:
+        documents: the deaths.
+        limit: the number asked for.
+        now: epoch seconds.
+        are_clean: True if clean exits were asked for, which are no deaths.
+    """
+    rows = new_table("org", "ended" if are_clean else "died", "runner", "pool", "node", "cause", "reason", "job")
     for each in documents:
         job = each["job"] or {}
         place = f"{job['repository']} {job['name']}".strip() if job else ""
         names = (each[key] for key in ("runner_name", "pool", "node"))
-        cause = Text(each["cause"], "red" if each["cause"] != "clean-exit" else "")
+        cause = Text(each["cause"], "" if are_clean else "red")
         rows.add_row(each["org"], ago(each["at"], now), *names, cause, each["reason"], place)
-    count = count_line(len(documents), len(documents), "death")
+    count = count_line(len(documents), len(documents), "clean exit" if are_clean else "death")
     if len(documents) == limit:
         count.append("; older ones are not counted, --limit shows more")
     parts: list[RenderableType] = [

@@ -10,7 +10,16 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from ghapp.deaths.job_story import HELD
-from ghapp.terminal.tables import ShrinkingTable, ago, constant_column, copyable, count_line, more_line, new_table
+from ghapp.terminal.tables import (
+    ShrinkingTable,
+    ago,
+    constant_column,
+    copyable,
+    count_line,
+    more_line,
+    new_table,
+    to_the_second,
+)
 from ghapp.untrusted_text import visible
 from ghapp.workflow_jobs.explanation import duration
 
@@ -62,16 +71,11 @@ def job_explanations(
     return Group(*(part for each in documents for part in _explanation(each, page(each))))
 
 
-def _to_the_second(at: str | None) -> str:
-    """Returns a time of a document without its fraction: GitHub's times, in the same column, have none."""
-    return "" if at is None else f"{at[:19]}Z"
-
-
 def _explanation(document: Mapping[str, Any], page: str | None) -> list[Text]:
     head = copyable(f"{document['repository']} {full_name(document)} ({document['job_id']}) ")
     state = document["state"]
     head.append("ended" if state == "over" else f"is {state}", STATE_COLOURS[state])
-    why, story = document["why"], [(_to_the_second(each["at"]), each["text"]) for each in document["story"]]
+    why, story = document["why"], [(to_the_second(each["at"]), each["text"]) for each in document["story"]]
     width = max((len(at) for at, _ in story), default=0)
     lines = [f"{at:{width}}  {text}" for at, text in story]
     if (death := document["death"]) is not None:

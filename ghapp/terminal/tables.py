@@ -244,9 +244,9 @@ def headlines_text(headlines: Iterable[Mapping[str, Any]], now: float) -> Render
     for each in headlines:
         since = "" if each["since"] is None else f" (for {_duration(now - epoch(each['since']))})"
         lines.append(copyable(f"{each['org']}: {each['text']}{since}", SEVERITIES[each["severity"]]))
-        command = f" `{each['command']}`" if each["command"] else ""
+        action = f"`{each['command']}`" if each["command"] else each["link"]
         if each["step"]:
-            lines.append(copyable(f"  → {each['step']}{':' if command else ''}{command}", "dim"))
+            lines.append(copyable(f"  → {each['step']}{f': {action}' if action else ''}", "dim"))
     return Group(*lines)
 
 
@@ -267,28 +267,32 @@ def explanation(document: Mapping[str, Any], page: str | None = None) -> Rendera
     head = copyable(f"{document['org']} {document['name']} ({document['runner_id']}) ")
     death = document.get("death")
     if death is not None and death["cause"] != Cause.CLEAN_EXIT:
-        head.append(f"died at {death['at']} ({death['cause']}); it ", "red")
+        head.append(f"died at {to_the_second(death['at'])} ({death['cause']}); it ", "red")
     head.append("is ")
     head.append_text(_state(document))
     head.append(f": {document['reason']}")
     head.append(visible(f"; pool {document['pool']}, fuse {document['fuse']}"))
     table = new_table("at", "source", "observation", sentences=["observation"])
     for each in document["evidence"]:
-        table.add_row(each["at"], each["source"], plain(each["text"]))
+        table.add_row(to_the_second(each["at"]), each["source"], plain(each["text"]))
     parts: list[RenderableType] = [head]
     remediation = document["remediation"]
     if remediation["status"] != "none":
-        since = f" since {remediation['since']}" if remediation["since"] else ""
+        since = f" since {to_the_second(remediation['since'])}" if remediation["since"] else ""
         blocker = f": {remediation['blocked_by']}" if remediation["blocked_by"] else ""
         parts.append(copyable(f"replacement: {remediation['status']}{since}{blocker}; {remediation['text']}", "yellow"))
     if phantoms := document.get("phantoms"):
-        kinds = ", ".join(f"{each['kind']} since {each['since']}" for each in phantoms)
+        kinds = ", ".join(f"{each['kind']} since {to_the_second(each['since'])}" for each in phantoms)
         parts.append(copyable(f"phantom: it counts as a runner, and cannot run a job ({kinds})", "yellow"))
         parts += _phantom_steps(phantoms)
     for each in document.get("leaks", ()):
         word = f"{'unused' if each['state'] in WAITS else 'leaked'} ({each['state']}) since"
         word = "deleted by the reaper at" if each["state"] == "deleted" else word
-        parts.append(copyable(f"pod {each['namespace']}/{each['pod']}: {word} {each['at']}; {each['text']}", "yellow"))
+        parts.append(
+            copyable(
+                f"pod {each['namespace']}/{each['pod']}: {word} {to_the_second(each['at'])}; {each['text']}", "yellow"
+            )
+        )
     if document["evidence"]:
         parts.append(ShrinkingTable(table))
     if death is not None:
@@ -304,7 +308,7 @@ def post_mortem(death: Mapping[str, Any]) -> RenderableType:
     signal = "" if death["signal"] is None else f", signal {death['signal']}"
     reason = f", {death['reason']}" if death["reason"] else ""
     is_clean = death["cause"] == Cause.CLEAN_EXIT
-    head = CopyableText(f"\n{'ended' if is_clean else 'died'} at {death['at']}: ")
+    head = CopyableText(f"\n{'ended' if is_clean else 'died'} at {to_the_second(death['at'])}: ")
     head.append(death["cause"], "" if is_clean else "red")
     head.append(visible(f" ({ended}{signal}{reason})"))
     table = new_table("", " ", sentences=[" "])
@@ -411,6 +415,11 @@ def count_line(shown: int, total: int, name: str, counts: Mapping[str, int] | No
 def more_line(count: int, shown: int) -> Text:
     """Returns the line below a table that a limit has cut."""
     return CopyableText(f" {count} more; --limit {shown + count} shows all", "dim italic")
+
+
+def to_the_second(at: str | None) -> str:
+    """Returns a time of a document without its fraction: GitHub's times, in the same column, have none."""
+    return "" if at is None else f"{at[:19]}Z"
 
 
 def epoch(timestamp: str) -> float:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping, Sequence
 from typing import Any
+from urllib.parse import urlencode
 
 import click
 
@@ -113,11 +115,13 @@ def why(org_and_job: tuple[str, ...], *, web: bool, output: CommandOutput) -> No
     async def read(client: ApiClient) -> tuple[list[dict[str, Any]], str | None]:
         return await client.jobs_referred_to(reference, org), client.page_url
 
-    if web:
-        pages = links(org or query(read)[0][0]["org"])
-        open_page(pages.jobs if reference.job_id is None else pages.job(reference.job_id))
+    if web and org is not None and reference.repository:  # a URL says whether it is of a job or of a run
+        open_page(links(org).jobs if reference.job_id is None else links(org).job(reference.job_id))
         return
     found, page_url = query(read)
+    if web:
+        open_page(_page_of(found))
+        return
     if output.is_json:
         output.print({"jobs": found}, found)
         return
@@ -125,3 +129,12 @@ def why(org_and_job: tuple[str, ...], *, web: bool, output: CommandOutput) -> No
     from ghapp.terminal.job_tables import job_explanations
 
     show(job_explanations(found, lambda each: PageLinks(page_url, each["org"]).job(each["job_id"])))
+
+
+def _page_of(jobs: Sequence[Mapping[str, Any]]) -> str | None:
+    """Returns the page of a job; of several jobs of a run, the list of the jobs of its commit."""
+    pages = links(jobs[0]["org"])
+    if len(jobs) == 1:
+        return pages.job(jobs[0]["job_id"])
+    sha = jobs[0]["head_sha"]
+    return f"{pages.jobs}?{urlencode({'text': sha})}" if sha else pages.jobs

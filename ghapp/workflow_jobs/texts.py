@@ -12,7 +12,8 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 
-from ghapp.report.check_run import LONGEST, Conclusion, Report, time_of
+from ghapp.report.check_run import LONGEST, Conclusion, Report
+from ghapp.report.documents import time_of
 from ghapp.report.fleet import FleetView
 from ghapp.report.markdown import NOTHING, code, cut, heading, row
 from ghapp.untrusted_text import shell_command

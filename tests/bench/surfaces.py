@@ -60,7 +60,7 @@ INCIDENTS = (
         "a job without a runner",
         "queue",
         {"labels": ["linux-4vpcu"]},
-        "labels that no pool has|without a runner",
+        "no pool has (its|their) labels|without a runner",
         ends=False,
     ),
 )

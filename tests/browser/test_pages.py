@@ -169,6 +169,13 @@ def test_an_owner_pauses_and_resumes(open_page, fleet, script):
     expect(page.get_by_text("Remediation is paused.")).to_be_visible()
     expect(page.get_by_text("Remediation is paused in linux-4vcpu by mona").first).to_be_visible()
     expect(page.get_by_text("driver <update>").first).to_be_visible()
+    copy = page.locator(".command").filter(has_text="ghapp resume acme --pool linux-4vcpu").get_by_role("button")
+    assert copy.count() == (1 if script else 0), "without a script there is no button that does nothing"
+    if script:
+        page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+        copy.click()
+        wanted = "async () => (await navigator.clipboard.readText()) === 'ghapp resume acme --pool linux-4vcpu'"
+        page.wait_for_function(wanted)
     page.get_by_role("link", name="Resume").click()
     page.get_by_role("button", name="Resume remediation").click()
     expect(page.get_by_text("Remediation is resumed")).to_be_visible()

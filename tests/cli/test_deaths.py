@@ -63,6 +63,15 @@ async def test_a_list_that_the_limit_may_have_cut_is_not_called_complete(known):
     assert (await known.ask("deaths", "--limit", "4")).stdout.startswith(" 3 deaths\n")
 
 
+async def test_clean_exits_are_not_called_deaths(known):
+    await four_deaths(known)
+    shown = (await known.ask("deaths", "--cause", "clean-exit")).stdout
+    assert shown.startswith(" 1 clean exit\n")
+    assert (" ended " in shown, " died " in shown, "death" in shown) == (True, False, False)
+    none = await known.ask("deaths", "--pool", "linux-4vcpu", "--cause", "clean-exit")
+    assert none.stdout.startswith(" 0 clean exits\n")
+
+
 async def test_unknown_organizations_and_causes_are_wrong_usage(known):
     for options in (["--org", "unknown"], ["--cause", "murder"]):
         assert options[1] in one_line(await known.ask("deaths", *options), 2)

@@ -152,6 +152,15 @@ async def test_a_live_runner_has_no_death(known):
     assert (await known.json("explain", "acme", "linux-1"))["death"] is None
 
 
+async def test_times_are_shown_to_the_second_and_kept_in_the_document(known):
+    second = int(known.now) - 9
+    await known.add_death("linux-1", at=second + 0.25, runner_id=1)
+    assert (await known.json("explain", "acme", "linux-1"))["death"]["at"] == timestamp(second + 0.25)
+    shown = (await known.ask("explain", "acme", "linux-1")).stdout
+    assert f"died at {timestamp(float(second))}" in shown
+    assert re.findall(r"\.\d{3}Z", shown) == []
+
+
 async def test_an_unknown_name_is_explained_by_its_death(known):
     await known.add_death("linux-9", exit_code=None, signal=None, cause=Cause.VANISHED, job=None, runner_id=9)
     found = await known.json("explain", "acme", "linux-9")
@@ -167,8 +176,20 @@ async def test_an_unknown_name_is_explained_by_its_death(known):
     assert "vanished (exit code unknown, OOMKilled)" in text
 
 
-async def test_a_name_that_never_existed_is_reported_in_one_line(known):
-    assert "unknown runner" in one_line(await known.ask("explain", "acme", "unknown"), 1)
+@pytest.mark.parametrize(
+    ("name", "near"),
+    [
+        ("linux-", "did you mean linux-1? "),
+        ("LINUX-1x", "did you mean linux-1? "),
+        ("linux-22", ""),
+        ("unknown", ""),
+        ("linux-runner", ""),
+        ("99", ""),
+    ],
+)
+async def test_a_name_that_never_existed_is_wrong_usage_and_the_nearest_one_is_named(known, name, near):
+    refused = one_line(await known.ask("explain", "acme", name), 2)
+    assert f"acme {name}: unknown runner; {near}see `ghapp runners --org acme`" in refused
 
 
 async def test_the_evidence_of_a_runner_has_the_claim_on_its_pod(known):

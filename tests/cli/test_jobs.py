@@ -120,6 +120,26 @@ async def test_a_number_of_no_known_job_is_that_of_a_run(known):
     assert await known.json("why", "acme", "41") == of_url
 
 
+@pytest.mark.parametrize(
+    ("named", "page"),
+    [
+        ("3", "jobs/3"),
+        ("40", f"jobs?text={'e' * 40}"),
+        ("42", "jobs/5"),
+        (f"{PAGE}3", "jobs/3"),
+        (PAGE.removesuffix("/job/"), "jobs"),
+    ],
+)
+async def test_the_page_of_a_number_is_that_of_the_job_or_of_its_run(known, named, page):
+    """A number alone may be of a run; of several jobs the list of their commit is opened."""
+    await three_jobs(known)
+    commit = {"repository": "acme/web", "head_sha": "e" * 40}
+    more = [job(known, 5)._replace(run_id=42, **commit), job(known, 6)._replace(run_id=40, **commit)]
+    await Demand(known.redis).record(ACME, more)
+    opened = await known.ask("why", "acme", named, "--web", GHAPP_PUBLIC_URL="https://ghapp.example.com")
+    assert opened.stdout == f"https://ghapp.example.com/orgs/acme/{page}\n"
+
+
 async def test_a_job_whose_runner_died_has_its_whole_story_and_its_url_names_the_org(known):
     started = {"runner_id": 1, "runner_name": "linux-1", "started_at": known.now - 800}
     lost = job(known, 5, "over", 900.0, ended_at=known.now - 60, conclusion="failure", **started)

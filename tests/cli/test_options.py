@@ -168,7 +168,7 @@ PAGES = {
     ("runners", "--org", "acme"): "/orgs/acme/runners",
     ("jobs", "--org", "acme"): "/orgs/acme/jobs",
     ("deaths", "--org", "acme"): "/orgs/acme/deaths",
-    ("why", "acme", "42"): "/orgs/acme/jobs/42",
+    ("why", "acme", "https://github.com/acme/api/actions/runs/41/job/42"): "/orgs/acme/jobs/42",
     ("why", "acme", "https://github.com/acme/api/actions/runs/41"): "/orgs/acme/jobs",
     ("gate", "acme", "linux", "pink"): "/orgs/acme/gate",
 }

@@ -105,6 +105,11 @@ async def test_without_anything_paused_or_stopped_resume_says_so(site):
     assert (await site.ask("resume", "acme")).stdout == "nothing was paused or stopped\n"
 
 
+async def test_a_misspelt_runner_is_wrong_usage_and_the_nearest_is_named(site):
+    (name, *_) = [each["name"] for each in (await site.json("runners"))["runners"]]
+    assert f"unknown runner; did you mean {name}? see" in one_line(await site.ask("explain", "acme", f"{name}x"), 2)
+
+
 async def test_an_unknown_pool_is_wrong_usage(site):
     for words in (["pause", "acme", "--pool", "gpu", "--why", "x"], ["resume", "acme", "--pool", "gpu"]):
         assert one_line(await site.ask(*words), 2) == "ghapp: acme has no pool gpu; it has linux"

@@ -57,7 +57,7 @@ async def test_the_fleet_of_all_scopes_is_listed_without_mixing_them(scopes):
         assert (one["org"], one["pool"]) == (address, pool_of(address))
         explained = await scopes.ask("explain", address, "linux-1")
         assert explained.stdout.startswith(f"{address} linux-1 (1) is healthy")
-    unknown = one_line(await scopes.ask("explain", "acme/api", "nothing"), 1)
+    unknown = one_line(await scopes.ask("explain", "acme/api", "nothing"), 2)
     assert "acme/api nothing: unknown runner; see `ghapp runners --org acme/api`" in unknown
 
 

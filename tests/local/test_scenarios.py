@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 
+import httpx
 import pytest
 
 from ghapp.errors import ConfigurationError
+from ghapp.local.pipeline import SandboxDeploy, SandboxPipeline
 from ghapp.local.sandbox import REPLACERS, Sandbox, SandboxError
 from ghapp.local.scenarios import DEFAULT, KEYS, SCENARIOS, Director, keys_line, scenario_called
 from ghapp.sandbox import OrgConfig, SandboxConfig, SandboxServer, pools_of
@@ -81,9 +83,58 @@ async def test_a_key_heals_what_a_phantom_and_a_failed_gate_leave_to_a_person(gi
     )
     github.control.in_world(github.pods.follow)
     github.control.step(seconds=60)
-    assert github.control.heal_by_hand("acme", repository="infra") == "nothing is left to a person"
+    healed = github.control.heal_by_hand("acme", repository="infra")
+    assert healed == {"done": "nothing is left to a person", "deploys": []}
     fleet = github.world.orgs["acme"].fleet.roster.registered.values()
     assert [each.name for each in fleet if not each.online] == []
+
+
+class Reports(SandboxPipeline):
+    """The deploys that were reported; `is_up` is False while the web role does not answer."""
+
+    def __init__(self):
+        self.is_up, self.reported = True, []
+
+    def report(self, deploys):
+        self.reported += deploys if self.is_up else ()
+        return [] if self.is_up else list(deploys)
+
+
+async def test_each_deploy_of_a_scenario_is_reported_once_and_so_is_the_one_that_heals_it(github, sandbox):
+    pipeline = Reports()
+    director, infra = Director(sandbox, (), pipeline), github.world.orgs["acme"].repositories["infra"]
+    director.press("9")
+    pipeline.is_up = False
+    await director.start_due(0.0)
+    bad, pipeline.is_up = infra.head_sha, True
+    await director.start_due(1.0)
+    director.press("70")
+    await director.start_due(2.0)
+    await director.start_due(3.0)
+    assert pipeline.reported == [
+        SandboxDeploy("pink", "inactive", bad, 4),
+        SandboxDeploy("pink", "inactive", infra.head_sha, 4),
+    ]
+    assert infra.head_sha != bad
+
+
+@pytest.mark.parametrize(("status", "is_repeated"), [(204, False), (404, False), (429, True), (503, True)])
+def test_a_report_is_a_request_as_of_a_pipeline_and_repeated_while_there_is_no_answer(status, is_repeated, monkeypatch):
+    requests = []
+
+    def put(url, **given):
+        requests.append((url, given["json"], given["headers"]))
+        return httpx.Response(status)
+
+    monkeypatch.setattr(httpx, "put", put)
+    deploy, pipeline = SandboxDeploy("pink", "inactive", "a" * 40, 4), SandboxPipeline("http://web/pools/rollout", "T")
+    assert pipeline.report([deploy, deploy]) == ([deploy, deploy] if is_repeated else [])
+    body = {"role": "inactive", "ref": "a" * 40, "provision": "4,0,4"}
+    sent = ("http://web/pools/rollout/shards/pink", body, {"authorization": "Bearer T"})
+    assert requests == [sent] * (1 if is_repeated else 2)
+    nothing_listens = SandboxPipeline("http://127.0.0.1:1", "T")
+    monkeypatch.undo()
+    assert nothing_listens.report([deploy]) == [deploy]
 
 
 def test_an_unknown_scenario_is_refused_with_the_list():

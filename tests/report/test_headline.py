@@ -1,9 +1,11 @@
 """What is wrong now: each kind of headline, their order, and what each says to do."""
 
 from dataclasses import replace
+from io import StringIO
 from types import SimpleNamespace
 
 import pytest
+from rich.console import Console
 
 from ghapp.deaths.cluster_summary import StaleNamespace
 from ghapp.gate.gate_states import GateState
@@ -12,16 +14,19 @@ from ghapp.pods.degraded_sources import DegradedSource
 from ghapp.pods.phantom_kinds import ADVICE, Phantom, PhantomKind, PhantomReason, key
 from ghapp.remediation.fuse import WHOLE_INSTALLATION as WHOLE
 from ghapp.remediation.fuse import Fuse, FuseReason, Position
-from ghapp.report.check_run import time_of
+from ghapp.report.documents import time_of
 from ghapp.report.fleet import by_pool
 from ghapp.report.fleet_report import report_on
 from ghapp.report.headline import HeadlineKind, Severity
 from ghapp.report.headlines import MOST_PER_KIND, headlines, title_of
 from ghapp.report.links import PageLinks
+from ghapp.report.overview import headline_documents
 from ghapp.runners.deletion_progress import Deletion
 from ghapp.runners.next_attempt import BLINDNESS, NEEDS_AN_OWNER, NOT_SCHEDULED, OVERDUE, NextAttempt
 from ghapp.runners.verdict import Limits, Reason
+from ghapp.terminal.tables import headlines_text
 from ghapp.versions.lifetime import DAY, NOTICE_SECONDS, WARNING_SECONDS, EndDates, VersionLimits
+from ghapp.web.pages.views.overview import overview
 from ghapp.workflow_jobs.demand import UnservedJob
 from ghapp.workflow_jobs.job import Job
 from ghapp.workflow_jobs.reason import QueueReason
@@ -100,7 +105,8 @@ def test_each_reason_of_blindness_says_what_it_means_and_what_to_do(reason):
     (headline,) = found(online(), survey=survey(failing_since=NOW - 40, failure=reason))
     assert headline.sentence.startswith(f"Runners cannot be read: {BLINDNESS[reason].meaning} ({reason}); ")
     assert headline.step == BLINDNESS[reason].fix.format(org="acme")
-    assert (headline.since, headline.command, headline.page) == (NOW - 40, "ghapp doctor", "github")
+    assert (headline.since, headline.page) == (NOW - 40, "github")
+    assert headline.command in ("", "ghapp doctor")
 
 
 def test_every_failure_of_a_sweep_is_explained():
@@ -285,7 +291,7 @@ OTHERS = {
     ),
     "a job for labels of nobody": (
         {"unserved": [waiting(1, pool="secret-project")]},
-        "1 job waits, no pool has its labels, and no online runner can take it (NoRunnerWithLabels).",
+        "1 job waits: no pool has its labels, and no online runner can take it (NoRunnerWithLabels).",
         False,
     ),
     "a gate": ({"gates": {"rollout/pink": FAILED_GATE}}, "The gate of shard pink of rollout failed", False),
@@ -315,6 +321,38 @@ def test_each_kind_has_its_sentence_and_a_next_step(changes, sentence, is_critic
     assert (headline.severity is Severity.CRITICAL) is is_critical
 
 
+SETTINGS = "https://github.com/organizations/acme/settings/installations/7"
+
+
+@pytest.mark.parametrize("reason", sorted(NEEDS_AN_OWNER))
+def test_what_an_owner_ends_at_github_leads_there_on_every_surface(reason):
+    fleet = fleet_of(online(), survey=survey(failing_since=NOW - 40, failure=reason), settings_page=SETTINGS)
+    headline = headlines(fleet, by_pool(fleet, NOW), NOW)[0]
+    assert (headline.action, headline.command) == (SETTINGS, "")
+    (document, *_) = headline_documents(fleet, PageLinks(None, "acme"), NOW)
+    assert document["link"] == SETTINGS
+    console = Console(width=250, record=True, file=StringIO())
+    console.print(headlines_text([document], NOW))
+    assert f"→ {headline.step}: {SETTINGS}" in console.export_text()
+    assert f"]({SETTINGS})" in report_on(fleet, NOW).summary
+    assert overview(fleet, NOW).headline.link == SETTINGS
+
+
+@pytest.mark.parametrize(
+    ("reason", "page", "command"),
+    [
+        ("PermissionMissing", "", "ghapp doctor"),
+        ("BudgetSpent", SETTINGS, "ghapp doctor"),
+        ("GitHubUnavailable", SETTINGS, ""),
+        ("Unauthorized", SETTINGS, ""),
+    ],
+    ids=["no such page", "the settings do not end it", "it ends by itself", "its words name a command"],
+)
+def test_a_step_without_a_page_at_github_leads_to_doctor_unless_it_needs_no_command(reason, page, command):
+    (headline,) = found(online(), survey=survey(failing_since=NOW - 40, failure=reason), settings_page=page)
+    assert (headline.action, headline.link) == (command, "")
+
+
 def test_jobs_of_lost_runners_belong_to_the_loss():
     kinds = [each.kind for each in found(lost(1), unserved=[waiting(1, QueueReason.RUNNERS_LOST, POOL)])]
     assert kinds == [HeadlineKind.LOST]
@@ -332,12 +370,37 @@ WAITING_GATE = GateState("a" * 40, NOW - 300 - MICROSECOND, waits=True)
         (FAILED_GATE._replace(ref="v42"), "The gate of shard pink of rollout failed after the deploy of v42:"),
         (FAILED_GATE._replace(ref=""), "The gate of shard pink of rollout failed after its deploy:"),
     ],
-    ids=["for five minutes", "just not", "it passes or is over", "of a tag", "of an unnamed version"],
+    ids=[
+        "for longer than a runner takes to be offline",
+        "just not",
+        "it passes or is over",
+        "of a tag",
+        "of an unnamed version",
+    ],
 )
 def test_a_gate_that_does_not_pass_for_minutes_after_a_deploy_is_a_headline(gate, words):
     headline = found(online(), gates={"rollout/pink": gate})[0]
     assert headline.kind is (HeadlineKind.WELL if words is None else HeadlineKind.GATE)
     assert (words or "healthy") in headline.sentence
+
+
+@pytest.mark.parametrize("limits", [Limits(startup_seconds=10, offline_seconds=30), Limits(30, 30, 10)])
+def test_a_gate_waits_until_its_runners_had_the_time_to_start_and_to_be_offline(limits):
+    at_30, later = (WAITING_GATE._replace(began_at=NOW - 30 - more) for more in (0.0, MICROSECOND))
+    kinds = [found(online(), gates={"rollout/pink": gate}, limits=limits)[0].kind for gate in (at_30, later)]
+    assert kinds == [HeadlineKind.WELL, HeadlineKind.GATE]
+
+
+def test_the_offline_runners_of_a_failed_gate_are_counted_by_its_headline_alone():
+    pink, purple = (POOL, "shard:pink"), (POOL, "shard:purple")
+    runners = [online(1, labels=pink), present(2, labels=pink), present(3, labels=pink)]
+    gates = {f"{POOL}/pink": FAILED_GATE}
+    (headline,) = found(*runners, online(4, labels=purple), rules=[SHARDED], gates=gates)
+    assert headline.sentence.endswith(": 2 of its 3 runners are offline.")
+    assert headline.news == found(*runners[:2], rules=[SHARDED], gates=gates)[0].news, "their number is no news"
+    _, offline = found(*runners, present(4, labels=purple), rules=[SHARDED], gates=gates)
+    assert offline.sentence.startswith(f"1 of 4 runners of {POOL} is offline: ")
+    assert offline.command == f"ghapp gate acme {POOL} purple"
 
 
 @pytest.mark.parametrize("count", [MOST_PER_KIND - 1, MOST_PER_KIND, MOST_PER_KIND + 1, 500])

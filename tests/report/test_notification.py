@@ -154,11 +154,19 @@ EVERYTHING = [BLIND_NOW, POOL_LOST, SLASH, STUCK, NO_POOL, BLUE, PINK]
 def test_a_message_begins_with_the_headline_that_all_surfaces_show(topic, subject, level, sentence):
     change = Change(topic, subject, level, "", 1_790_000_000.0, 1_790_000_000.0, 4, "MassLoss")
     found = headline_of(change, EVERYTHING)
-    assert found == sentence
+    assert (found.sentence if found else "") == sentence
     first = message("acme", change, headline=found).body.splitlines()[0]
     assert (first == sentence) is bool(sentence)
 
 
 def test_names_in_a_headline_are_text_to_every_receiver():
     change = Change(Topic.FUSE, "gpu", "stopped", "", 1_790_000_000.0, 1_790_000_000.0, 4, "MassLoss")
-    assert "<!channel>" not in message("acme", change, headline="Paused by <!channel>.").body
+    assert (
+        "<!channel>" not in message("acme", change, headline=POOL_LOST._replace(sentence="Paused by <!channel>.")).body
+    )
+
+
+def test_a_step_that_is_taken_at_github_has_its_address():
+    change = Change(Topic.BLIND, "", "open", "", 1_790_000_000.0, 1_790_000_000.0, 4, "PermissionMissing")
+    grant = BLIND_NOW._replace(step="an owner grants it", link="https://github.com/organizations/acme/settings")
+    assert message("acme", change, headline=grant).body.splitlines()[1] == f"An owner grants it: {grant.link}"

@@ -51,7 +51,7 @@ def test_github_lists_them_with_their_labels(shards):
 def test_a_deployed_shard_comes_online_or_mostly_not(shards, badly, up):
     before = [each.id for each in of(shards, "pink")]
     answer = shards.control.deploy("acme", shard="pink", badly=badly)
-    assert answer == {"shard": "pink", "runners": before, "sha": ""}
+    assert answer == {"shard": "pink", "role": "inactive", "runners": before, "sha": ""}
     assert online(shards, "pink") == 0, "while the shard is created again"
     shards.control.step(seconds=60)
     assert (online(shards, "pink"), online(shards, "purple")) == (up, 4)

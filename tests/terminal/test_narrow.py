@@ -97,6 +97,7 @@ HEADLINE = {
     "since": AT,
     "step": SENTENCE,
     "command": f"ghapp explain {name('o')} {name('r')}",
+    "link": None,
 }
 PHANTOM = {
     "org": name("o"),

@@ -44,19 +44,19 @@ class Control(
             place.fleet.set_quiet(quiet, self.world.now())
 
     @exposed
-    def heal_by_hand(self, org: str, *, repository: str) -> str:
-        """Does what a person does after incidents that no program heals; returns what was done.
+    def heal_by_hand(self, org: str, *, repository: str) -> dict[str, Any]:
+        """Does what a person does after incidents that no program heals.
 
-        Deletes EphemeralRunners whose pods were lost, and deploys broken shards again, with a new commit each.
+        Returns what was `done`, in words, and the `deploys` as `deploy` returns them. Deletes EphemeralRunners whose
+        pods were lost, and deploys broken shards again, with a new commit each.
         """
         place = self._org(org)
         deleted = [each.name for each in self._pods().delete_objects_without_pod(place)]
         broken = place.shards.broken()
-        for shard in broken:
-            self.deploy(org, shard=shard, repository=repository)
+        deploys = [self.deploy(org, shard=shard, repository=repository) for shard in broken]
         done = [f"the EphemeralRunner {name} was deleted" for name in deleted]
         done += [f"the shard {shard} was deployed again" for shard in broken]
-        return "; ".join(done) or "nothing is left to a person"
+        return {"done": "; ".join(done) or "nothing is left to a person", "deploys": deploys}
 
     @exposed
     def account(self) -> dict[str, Any]:

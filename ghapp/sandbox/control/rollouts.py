@@ -15,7 +15,8 @@ class RolloutControls(Controls):
     def deploy(self, org: str, *, shard: str, badly: bool = False, repository: str | None = None) -> dict[str, Any]:
         """Replaces a shard's machines: all come online again or, with `badly`, one of them.
 
-        Returns their ids as `runners`; with a `repository` the deploy has a new commit there, `sha`.
+        Returns their ids as `runners` and the shard's `role`; with a `repository` the deploy has a new commit there,
+        `sha`.
         """
         place = self._org(org)
         _require(place, shard)
@@ -24,7 +25,8 @@ class RolloutControls(Controls):
             source = known(place.repositories, repository)
             sha = source.push(self.world.now())
         runners = place.shards.deploy(shard, self.world.now(), badly=badly)
-        return {"shard": shard, "runners": [runner.id for runner in runners], "sha": sha}
+        role = "active" if place.shards.active == shard else "inactive"
+        return {"shard": shard, "role": role, "runners": [runner.id for runner in runners], "sha": sha}
 
     @exposed
     def switch(self, org: str, *, shard: str) -> None:

@@ -275,9 +275,14 @@ def test_each_attempt_of_a_run_again_and_again_has_who_requested_it(requested, w
         ("https://github.com/acme/api/actions/runs/1/job/7", "acme/api", "gh run rerun --job 7 --repo acme/api"),
         ("https://ghes.example/acme/api/x", "acme/api", "gh run rerun --job 7 --repo ghes.example/acme/api"),
         ("https://github.com/x", "", ""),
+        ("http://127.0.0.1:8123/acme/api/actions/runs/1/job/7", "acme/api", ""),
+        ("https://127.0.0.1:8123/acme/api/actions/runs/1/job/7", "acme/api", ""),
+        ("http://ghes.example/acme/api/x", "acme/api", ""),
     ],
 )
-def test_the_command_that_runs_a_job_again_names_another_host_than_githubs(address, repository, command):
+def test_the_command_that_runs_a_job_again_names_another_host_than_githubs_and_is_none_where_gh_cannot_be_used(
+    address, repository, command
+):
     assert rerun_command(7, repository, address) == command
 
 

@@ -242,3 +242,11 @@ def test_all_repositories_have_their_turn(numbers, spread):
         repositories = asked(repositories, {each.id for each in due}, now)
         now += SEARCH_SECONDS
     assert seen == numbers
+
+
+@pytest.mark.parametrize(
+    ("org", "has_settings"),
+    [("acme", True), ("acme/api", True), ("enterprises/acme", False), ("acme\n", False), ("a b", False)],
+)
+def test_only_what_can_be_a_login_has_a_page_of_settings_at_github(org, has_settings):
+    assert Installation(1, org, 1).has_settings is has_settings

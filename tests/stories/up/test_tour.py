@@ -93,7 +93,7 @@ class Site:
     def press(self, name):
         """Starts a scenario by its key, and waits until the terminal names what happened."""
         ((key, scenario),) = [(key, each) for key, each in BY_KEY.items() if each.name == name]
-        first = re.split(r"\{0\}", scenario.look)[0].strip()
+        first = re.split(r"\{0[^}]*\}", scenario.look)[0].strip()
         os.write(self.terminal.ours, key.encode())
         assert wait_for(lambda: first in self.terminal.text), (name, self.terminal.text[-3000:])
 
@@ -209,6 +209,23 @@ def test_make_run_starts_the_sandbox_with_its_scenario(line):
     scenario = re.search(r"SCENARIO=(\S+)", line)
     expected = "ghapp up --sandbox" + (f" --scenario {scenario[1]}" if scenario else "")
     assert done.stdout.splitlines()[-1].rstrip().endswith(expected)
+
+
+def test_a_failed_gate_is_the_same_on_every_surface(site):
+    """The deploy of the scenario is reported as by a pipeline: its commit is known, and bears the check run."""
+    terminal, key = site.terminal, r"http://127\.0\.0\.1:\d+/\?key=\S+"
+    words = re.compile(r"The gate of shard pink of rollout has not passed since the deploy of ([0-9a-f]{7}): ")
+    shown = wait_for(lambda: words.search(site.run("ghapp runners --org acme")[1]), WITHIN_SECONDS, COMMAND_PAUSE)
+    assert shown, site.run("ghapp runners --org acme")
+    checks = re.search(r"checks +(http://\S+/acme/.github/runs)", terminal.text)[1].replace(".github", "infra")
+    assert wait_for(lambda: "Runner gate: pink does not pass yet" in check_runs(checks))
+    with httpx.Client(follow_redirects=True, timeout=30) as browser:
+        browser.get(re.search(key, terminal.text)[0])
+        page = browser.get(f"http://127.0.0.1:{site.port}/orgs/acme").text
+        gate = browser.get(f"http://127.0.0.1:{site.port}/orgs/acme/gate").text
+    assert shown[0] in page
+    assert "rollout/pink (inactive) does not pass" in gate
+    assert shown[1] in gate, "the deployed commit"
 
 
 def minutes_later(line):

@@ -227,7 +227,7 @@ async def test_findings_are_escaped_and_shown_with_their_fix_and_time(browser, c
     page = (await here.get("/system")).text
     assert "1 check failed." in page
     assert "no worker is &lt;alive&gt;" in page
-    assert "start <code>ghapp worker</code>" in page
+    assert 'start <span class="command"><code>ghapp worker</code><button' in page
     assert "20 s ago" in page
     assert 'href="#findings"' in page
     assert here.doctor.asked == 1

@@ -72,8 +72,15 @@ def key_holder(start, config):
 
 
 async def text_of(key_holder):
-    """The page, with code between backticks as texts have it."""
-    return unescape(re.sub("</?code>", "`", (await key_holder.get(PAGE)).text))
+    """The page, with code between backticks as texts have it, without the buttons that copy it."""
+    page = re.sub(
+        r'<span class="command">(<code>.*?</code>)<button.*?</button></span>', r"\1", await html_of(key_holder)
+    )
+    return unescape(re.sub("</?code>", "`", page))
+
+
+async def html_of(key_holder):
+    return (await key_holder.get(PAGE)).text
 
 
 async def test_the_page_has_the_same_texts_as_the_api(key_holder, shards, redis):

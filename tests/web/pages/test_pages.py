@@ -52,7 +52,10 @@ async def test_the_pages_of_a_clean_exit_have_its_jobs_conclusion_and_no_death(k
     runner = await key_holder.get("/orgs/acme/runners/1")
     assert "<h2>Its end</h2>" in runner.text
     assert "&#34;conclusion&#34;: &#34;success&#34;" in runner.text
-    assert "(success)" in (await key_holder.get("/orgs/acme/deaths/a")).text
+    end = (await key_holder.get("/orgs/acme/deaths/a")).text
+    assert "(success)" in end
+    assert "<h1>End of a</h1>" in end
+    assert "Death of" not in end
 
 
 @pytest.mark.parametrize("path", [*PAGES, "/orgs/acme/history"])

@@ -12,7 +12,7 @@ from ghapp.installations.pacing import Allowance, BudgetLimits
 from ghapp.queue.jobs import Load
 from ghapp.remediation.fuse import Fuse, FuseReason, Position
 from ghapp.remediation.store import Pause
-from ghapp.report.check_run import time_of
+from ghapp.report.documents import time_of
 from ghapp.report.headline import Severity
 from ghapp.report.org_view import OrgView
 from ghapp.runners.evidence import Survey
@@ -348,13 +348,17 @@ def test_successors_are_those_of_the_pool_that_registered_soon_after():
 
 
 def test_the_github_page_shows_the_remaining_budget_and_missing_permissions():
-    known = fleet(survey=Survey(NOW - 3, 2, blind=((NOW - 7200, NOW - 3600),)), attempt=NextAttempt("", None, NOW + 30))
+    known = fleet(
+        survey=Survey(NOW - 3, 2, blind=((NOW - 7200, NOW - 3600),)),
+        attempt=NextAttempt("", None, NOW + 30),
+        settings_page="https://github.com/organizations/acme-inc/settings/installations/7",
+    )
     installation = Installation(7, "acme", 1, {**NEEDED, "checks": "read"}, login="acme-inc")
     page = github_page(known, installation, Allowance(5000, 600, 1800.0), BudgetLimits(0.5), 60, NOW)
     assert (page.limit, page.used, page.usable, page.left, page.share) == (5000, 600, 2500, 1900, 50)
     assert (page.resets, page.held, page.next_at.text) == ("in 30 min", "", "in 30 s")
     assert (page.missing, page.login) == (("checks: write",), "acme-inc")
-    assert page.settings.endswith("/organizations/acme-inc/settings/installations/7")
+    assert page.settings == known.settings_page
     assert [(each.length, each.end.text) for each in page.blind] == [("1 h", "1 h ago")]
 
 

@@ -56,3 +56,38 @@ def test_a_backtick_in_a_name_changes_neither_the_name_nor_what_is_code(name, ot
 )
 def test_what_goes_on_lasts_since_then(seconds, lasting):
     assert moment(NOW, NOW + seconds).lasting == lasting
+
+
+@pytest.mark.parametrize(
+    ("text", "links"),
+    [
+        ("wait; githubstatus.com has what GitHub reports", ["https://www.githubstatus.com"]),
+        ("see githubstatus.com.", ["https://www.githubstatus.com"]),
+        ("githubstatus.com", ["https://www.githubstatus.com"]),
+        ("see `githubstatus.com`", []),
+        ("see not-githubstatus.com, x.githubstatus.com, githubstatus.com.evil.example and githubstatus.com/x", []),
+        ("see https://githubstatus.com and mona@githubstatus.com", []),
+        ("paused: see https://evil.example", []),
+    ],
+)
+def test_no_address_in_a_text_is_a_link_but_that_of_githubs_status(text, links):
+    assert [each.address for each in coded(text) if each.address] == links
+    assert "".join(f"`{each.text}`" if each.is_code else each.text for each in coded(text)) == text
+
+
+@pytest.mark.parametrize(
+    ("code", "is_command"),
+    [
+        ("ghapp doctor", True),
+        ("kubectl -n runners delete pod a", True),
+        ("gh run rerun --job 7", True),
+        ("GHAPP_TOKEN=$(ghapp token create --org acme --scope claim)", True),
+        ("ghapp", False),
+        ("curl", False),
+        ("runs-on", False),
+        ("ghapp-1 x", False),
+    ],
+)
+def test_what_a_person_may_want_to_copy_is_a_command(code, is_command):
+    assert [each.is_command for each in coded(f"`{code}`")] == [is_command]
+    assert [each.is_command for each in coded(code)] == [False]

@@ -35,6 +35,8 @@
   });
   document.addEventListener("visibilitychange", () => { if (!held()) window.htmx.trigger("[data-live]", "refresh"); });
   // Focus stays where it was when the link or button under it is replaced by its successor.
+  const copied = (each) => each.matches(".copy") && each.previousElementSibling.textContent;
+  const name = (each) => each.id || each.getAttribute("href") || copied(each) || "";
   let focused = "";
   let shown = "";
   document.addEventListener("htmx:beforeSwap", (event) => {
@@ -42,12 +44,12 @@
     if (event.detail.xhr.responseText === shown) event.detail.shouldSwap = false;
     shown = event.detail.xhr.responseText;
     const at = document.activeElement;
-    focused = at && at.closest("[data-live]") ? at.id || at.getAttribute("href") || "" : "";
+    focused = at && at.closest("[data-live]") ? name(at) : "";
   });
   document.addEventListener("htmx:afterSwap", (event) => {
     if (!isLive(event) || !focused) return;
     const live = document.querySelector("[data-live]");
-    const same = [...live.querySelectorAll("a, button, summary")].find((each) => (each.id || each.getAttribute("href")) === focused);
+    const same = [...live.querySelectorAll("a, button, summary")].find((each) => name(each) === focused);
     if (same) same.focus({ preventScroll: true });
   });
   if (document.querySelector("[data-live]")) { state("Live"); window.setTimeout(tick, wait); }

@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 from ghapp.installations.installation import Installation
 from ghapp.installations.pacing import Allowance, BudgetLimits, left
-from ghapp.installations.scope import ScopeKind
 from ghapp.report.fleet import FleetView
 from ghapp.runners.next_attempt import blindness_of
 from ghapp.runners.verdict import Reason
@@ -114,7 +113,7 @@ def github_page(
         share=round(100 * limits.share),
         missing=tuple(installation.missing()),
         lacks_unknown=Reason.PERMISSION_MISSING in (survey.failure, attempt.prevented_by),
-        settings="" if installation.kind is ScopeKind.ENTERPRISE else installation.settings_address(fleet.web_url),
+        settings=fleet.settings_page,
         suspended=installation.suspended,
         login=installation.called,
         blind=tuple(spans),

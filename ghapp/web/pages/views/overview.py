@@ -72,6 +72,7 @@ class OpenItem(NamedTuple):
     Attributes:
         incident: the id of the incident with a page of its own; empty if there is none.
         who: who acts next.
+        link: the page of GitHub where the step is taken; empty if there is none.
     """
 
     severity: Severity
@@ -82,6 +83,7 @@ class OpenItem(NamedTuple):
     page: str
     incident: str = ""
     who: str = ""
+    link: str = ""
 
 
 class OverviewPage(NamedTuple):
@@ -138,11 +140,12 @@ def _item(headline: Headline, open_incidents: Mapping[str, str], now: float) -> 
         headline.severity,
         headline.sentence,
         moment(headline.since, now),
-        coded(f"{step}{':' if headline.command else '.'}" if step else ""),
+        coded(f"{step}{':' if headline.action else '.'}" if step else ""),
         headline.command,
         headline.page,
         open_incidents.get(headline.pool or WHOLE_INSTALLATION, "") if has_incident else "",
         "A person has to act." if headline.needs_a_person else "No person has to act now.",
+        headline.link,
     )
 
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from ghapp.deliveries.store import DeadLetter
 from ghapp.queue.jobs import Load
-from ghapp.report.check_run import time_of
+from ghapp.report.documents import time_of
 from ghapp.store.audit import AuditEntry
 from ghapp.web.pages.views.wording import Moment, counted, moment
 

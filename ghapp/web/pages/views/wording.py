@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from ghapp.report.documents import timestamp
@@ -24,11 +25,20 @@ class Moment(NamedTuple):
         return f"for {self.text.removesuffix(' ago')}" if self.text.endswith(" ago") else self.text
 
 
+_COMMAND = re.compile(r"(?:[A-Z_]+=\$\()?(?:ghapp|gh|kubectl|curl|systemctl|docker) \S")
+
+
 class TextPart(NamedTuple):
-    """A part of a text."""
+    """A part of a text. `address`: where it leads; empty if it is no link."""
 
     text: str
     is_code: bool
+    address: str = ""
+
+    @property
+    def is_command(self) -> bool:
+        """True if a person may want to copy it into a shell."""
+        return self.is_code and _COMMAND.match(self.text) is not None
 
 
 def moment(at: float | None, now: float) -> Moment | None:
@@ -59,13 +69,29 @@ _CODE = re.compile(r"(?<![\w`])`(?=[^\s`])((?:(?!\s`).)+?)(?<=\S)`(?![\w`])", re
 """Code in a sentence, and the backticks around it."""
 
 
+_STATUS_PAGE = re.compile(r"(?<![\w./@:-])githubstatus\.com(?![\w/@:-]|\.\w)")
+"""What our own texts call the page on which GitHub reports incidents; no other address in a text becomes a link."""
+
+
 def coded(text: str) -> tuple[TextPart, ...]:
-    """Returns a text in parts: those between backticks are code.
+    """Returns a text in parts: those between backticks are code, and GitHub's status page is a link.
 
     A backtick within a word is part of a name: of a pool, a runner, or what a person wrote.
     """
     parts = _CODE.split(text)
-    return tuple(TextPart(part, is_code=place % 2 == 1) for place, part in enumerate(parts) if part)
+    found: list[TextPart] = []
+    for place, part in enumerate(parts):
+        found += [TextPart(part, is_code=True)] if place % 2 else _linked(part)
+    return tuple(each for each in found if each.text)
+
+
+def _linked(text: str) -> Iterator[TextPart]:
+    begin = 0
+    for each in _STATUS_PAGE.finditer(text):
+        yield TextPart(text[begin : each.start()], is_code=False)
+        yield TextPart(each[0], is_code=False, address=f"https://www.{each[0]}")
+        begin = each.end()
+    yield TextPart(text[begin:], is_code=False)
 
 
 def duration(seconds: float) -> str:
