@@ -42,7 +42,7 @@ def deaths(
     Example: ghapp deaths --org acme --pool linux-4vcpu
     """
     if web:
-        open_page(links(org).deaths if org else links("").home)
+        open_page(links(org).selected("deaths", pool=pool, cause=cause) if org else links("").home)
         return
     found = query_of_pool(lambda client: client.deaths(org, pool, cause, limit), org, pool)
     if sort != "time":

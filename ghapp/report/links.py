@@ -31,16 +31,6 @@ class PageLinks:
         return None if not self.base else f"{self.base.rstrip('/')}/"
 
     @property
-    def runners(self) -> str | None:
-        """The list of runners."""
-        return self._page("runners")
-
-    @property
-    def deaths(self) -> str | None:
-        """How runners died."""
-        return self._page("deaths")
-
-    @property
     def incidents(self) -> str | None:
         """The incidents of a month."""
         return self._page("incidents")
@@ -74,6 +64,11 @@ class PageLinks:
         if overview is None or not path:
             return overview
         return f"{overview}{path}" if path.startswith("#") else f"{overview}/{path}"
+
+    def selected(self, page: str, **filters: str | None) -> str | None:
+        """A list by its path below the organization's own, with the filters that are not empty."""
+        query = urlencode({name: value for name, value in filters.items() if value})
+        return self.below(f"{page}?{query}" if query else page)
 
     def runner(self, runner_id: int) -> str | None:
         """One runner."""

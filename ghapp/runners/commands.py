@@ -133,7 +133,8 @@ def runners(
     from ghapp.report.documents import is_past
 
     if web:
-        open_page(links(org).runners if org else links("").home)
+        shown = "all" if everyone else state
+        open_page(links(org).selected("runners", pool=pool, state=shown) if org else links("").home)
         return
 
     async def read(client: ApiClient) -> FleetDocuments:

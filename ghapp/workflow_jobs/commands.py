@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
-from urllib.parse import urlencode
 
 import click
 
@@ -67,7 +66,8 @@ def jobs(
         message = f"{sha!r} is not the id of a commit, or its first {SHORTEST_SHA} digits or more"
         raise click.BadParameter(message, param_hint="--sha")
     if web:
-        open_page(links(org).jobs if org else links("").home)
+        text = runner or sha
+        open_page(links(org).selected("jobs", pool=pool, state=state, text=text) if org else links("").home)
         return
     reference = PullReference.parse(pull)
     if pull and reference is None:
@@ -136,5 +136,4 @@ def _page_of(jobs: Sequence[Mapping[str, Any]]) -> str | None:
     pages = links(jobs[0]["org"])
     if len(jobs) == 1:
         return pages.job(jobs[0]["job_id"])
-    sha = jobs[0]["head_sha"]
-    return f"{pages.jobs}?{urlencode({'text': sha})}" if sha else pages.jobs
+    return pages.selected("jobs", text=jobs[0]["head_sha"])
