@@ -314,12 +314,11 @@ class Liveness:
             is_stopped = fuse.position is Position.STOPPED and fuse.reason is FuseReason.BATCH_NEVER_ONLINE
             is_undisturbed = disturbed_at <= (fuse.since or 0.0)
             may_go_on = (is_stopped and is_undisturbed) or self._awaits_its_batch_alone(pool, fuse)
-            if pool.kind is not Kind.PERSISTENT or not may_go_on:
+            batch_at = fuse.batch_at  # an older version drops it: its batch is not known then
+            if pool.kind is not Kind.PERSISTENT or not may_go_on or batch_at is None:
                 continue
             batch = [
-                each.at
-                for each in self._accepted.values()
-                if each.pool == pool.name and each.granted_at >= (fuse.batch_at or 0.0)
+                each.at for each in self._accepted.values() if each.pool == pool.name and each.granted_at >= batch_at
             ]
             came = sorted(
                 each.born
@@ -331,7 +330,6 @@ class Liveness:
                 each.confirmed_at is not None and each.first_seen > (fuse.since or 0.0) for each in members
             )
             # Those that may have left by themselves explain newcomers: missing since and not confirmed, or reported.
-            batch_at = fuse.batch_at or 0.0
             lost_again += sum(
                 (each.confirmed_at is None and is_absent(each) and missing_since(each) > batch_at)
                 or (each.retired_at is not None and each.retired_at > batch_at - CHURN_SECONDS)

@@ -257,13 +257,14 @@ class PodAudit:
     def _is_hindered(self, pod: TruePod) -> bool:
         """True if a guard may rightly keep it."""
         engine, audit = self._engine, self._engine.audit
-        evidence = None if pod.machine is None else engine.store.runners.get(pod.machine.id)
-        if evidence is not None and may_run_an_unknown_job(evidence):
+        ours = None if pod.machine is None else pod.machine.id
+        runners = [each for each in engine.store.runners.values() if each.id == ours or each.name == pod.name]
+        if any(map(may_run_an_unknown_job, runners)):  # also an earlier registration of its name
             self._named_at.pop(pod.name, None)  # it is kept when its record is forgotten, too
             return True
-        if evidence is not None and evidence.running_job is not None:
+        if any(each.running_job is not None for each in runners):
             return True  # no delivery reported its end
-        if any(each.name == pod.name and not each.registered for each in engine.store.runners.values()):
+        if any(each.name == pod.name and not each.registered for each in runners):
             return True  # a runner of its name that no list shows, as one of a repository, may work in it for a day
         if engine.pod_life.limits.mode != "act" or not audit.is_fair or audit.is_skewed or not audit.sees_github:
             return True
