@@ -32,10 +32,6 @@ SHARES = {Purpose.ACT: 0.9}
 """The contract's share for confirmations and removals; sweeps stop at the configured share."""
 
 
-LIST_LIFE = 5.0
-"""A list that was begun before a controller's report ends within this time."""
-
-
 class Audit(Liveness):
     """Watches one simulated day."""
 
@@ -378,7 +374,8 @@ class Audit(Liveness):
             else:
                 self._shown_idle(machine)
             since_report = self._engine.now - machine.removal_reported_at
-            if machine.registered and since_report > LIST_LIFE:
+            # Two complete lists contradict a report, also if the second is older than it seems: nothing shows that.
+            if look.flaw is None and at - self._engine.skew > machine.removal_reported_at:
                 machine.contradictions += 1
                 is_stale = machine.contradictions <= 1 or since_report <= STALE_LIST_SECONDS
                 machine.removal_reported = machine.removal_reported and is_stale

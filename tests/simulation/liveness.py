@@ -15,7 +15,7 @@ from ghapp.remediation.decision import deliveries_flow
 from ghapp.remediation.fuse import WHOLE_INSTALLATION, Fuse, FuseReason, Position, fuse_of
 from ghapp.runners.delivery_lag import HOLD_SECONDS
 from ghapp.runners.evidence import LIST_LASTS_SECONDS
-from ghapp.runners.verdict import is_absent, missing_since
+from ghapp.runners.verdict import is_absent, may_run_an_unknown_job, missing_since
 from tests.simulation.batches import Batches
 from tests.simulation.bound import noticed_within, tail_of
 from tests.simulation.lies import Lie, Weather
@@ -236,7 +236,7 @@ class Liveness:
                 loss.fair_since = engine.now  # deferred, and reported as such
             if self._is_held_by_deliveries(loss.machine):
                 loss.fair_since = engine.now  # reported as DeliveriesBehind, for an hour at most
-            if self._was_shown_busy(loss.machine):
+            if self._was_shown_busy(loss.machine) or self._may_run_an_unknown_job(loss.machine):
                 loss.fair_since = engine.now  # for as long as the longest job
             waited = engine.now - max(loss.fair_since, self._fair_since)
             bound = noticed_within(
@@ -271,6 +271,11 @@ class Liveness:
     @property
     def _prove_seconds(self) -> float:
         return self._engine.scenario.config.fuse.prove_seconds
+
+    def _may_run_an_unknown_job(self, machine: Machine) -> bool:
+        """Whether it was busy in a list that seems younger than its job's end: one that is stale, or a clock jumped."""
+        evidence = self._engine.store.runners.get(machine.id)
+        return evidence is not None and evidence.confirmed_at is None and may_run_an_unknown_job(evidence)
 
     def _was_shown_busy(self, machine: Machine) -> bool:
         """Whether GitHub last returned it busy, with a job whose end was not reported."""
