@@ -18,7 +18,7 @@ from ghapp.pods.claim_store import PodClaims
 from ghapp.pods.phantom_kinds import ADVICE, Phantom, PhantomKind, PhantomReason, key
 from ghapp.pods.store import Pods
 from ghapp.remediation.store import Fuses, Pause
-from ghapp.report.documents import timestamp
+from ghapp.report.documents import time_of, timestamp
 from ghapp.workflow_jobs.job import Job
 from ghapp.workflow_jobs.store import Demand
 from tests.cli.conftest import ACME
@@ -73,7 +73,7 @@ async def test_explain_names_a_pod_that_nothing_uses_before_it_is_deleted(known,
     leaking = (LeakingPod("runners", "k8s-x", "linux-1", known.now - 40, guard),)
     await Leaks(known.redis).remember(ACME, Tick(at=known.now, leaking=leaking))
     text = " ".join((await known.ask("explain", "acme", "linux-1")).stdout.split())
-    assert f"pod runners/k8s-x: {word} ({guard}) since {timestamp(known.now - 40)}; {WHY_IT_WAITS[guard]}" in text
+    assert f"pod runners/k8s-x: {word} ({guard}) since {time_of(known.now - 40)}; {WHY_IT_WAITS[guard]}" in text
 
 
 async def test_explain_names_the_pod_that_the_reaper_deleted_with_time_and_reason(known):
@@ -284,7 +284,7 @@ async def test_what_happens_next_to_a_lost_runner_is_the_same_in_both_commands(k
     words = "remediation is paused by mona: a move"
     assert words in (await known.ask("runners")).stdout
     assert f"; {words}" in (await known.ask("explain", "acme", "linux-2")).stdout
-    lost_at = timestamp(now - 30)
+    lost_at = time_of(now - 30)
     assert f"replacement: waiting since {lost_at}: pause; " in (await known.ask("explain", "acme", "linux-2")).stdout
     found = (await known.json("explain", "acme", "linux-2"))["remediation"]
     assert (found["status"], found["blocked_by"], found["text"]) == ("waiting", "pause", words)
@@ -305,7 +305,7 @@ async def test_a_clean_exit_is_an_end_and_its_job_has_the_conclusion_that_was_de
     await Demand(known.redis).record(ACME, [over._replace(ended_at=now - 6)])
     text = (await known.ask("explain", "acme", "linux-1")).stdout
     assert "acme/api test success" in text
-    assert f"\nended at {timestamp(now - 5)}: clean-exit (exit code 0, Completed)\n" in text
+    assert f"\nended at {time_of(now - 5)}: clean-exit (exit code 0, Completed)\n" in text
     assert "died" not in text
 
 

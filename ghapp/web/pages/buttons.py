@@ -33,7 +33,7 @@ from ghapp.store.presses import QUEUED, SWEEP_TOPIC, check_topic, rerun_topic
 from ghapp.web.pages import layout
 from ghapp.web.pages.access import Visitor
 from ghapp.web.pages.host import Endpoint, PageHost
-from ghapp.web.pages.page import NoSuchPageError, OtherAnswerError, Visit
+from ghapp.web.pages.page import SCOPE_ROUTE, NoSuchPageError, OtherAnswerError, Visit
 from ghapp.web.pages.shell import banner
 from ghapp.web.rate_limit import RateLimit
 from ghapp.web.reachable import address_of
@@ -105,11 +105,10 @@ class Buttons:
             "/deaths/{runner_name}/rerun": (self._ask_rerun, self._rerun),
         }
         endpoints = {
-            f"/orgs/{{org:scope}}{path}": (self._asking(ask), self._acting(act))
-            for path, (ask, act) in of_scope.items()
+            SCOPE_ROUTE + path: (self._asking(ask), self._acting(act)) for path, (ask, act) in of_scope.items()
         }
         endpoints["/system/replay/{letter_id}"] = (self._ask_replay, self._replay)
-        routes = [Route("/orgs/{org:scope}/presses/{press_id}", self._host.guarded(self._outcome), methods=["GET"])]
+        routes = [Route(f"{SCOPE_ROUTE}/presses/{{press_id}}", self._host.guarded(self._outcome), methods=["GET"])]
         for path, (ask, act) in endpoints.items():
             routes.append(Route(path, self._host.guarded(ask), methods=["GET"]))
             routes.append(Route(path, self._host.guarded(act), methods=["POST"], max_body_size=LARGEST_FORM_BYTES))

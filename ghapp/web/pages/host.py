@@ -42,10 +42,7 @@ class PageHost:
 
     def routes(self) -> list[Route]:
         """Returns the routes of the pages of each scope."""
-        return [
-            Route(f"/orgs/{{org:scope}}{page.path}", self.guarded(self._endpoint(page)), methods=["GET"])
-            for page in self._pages
-        ]
+        return [Route(page.route, self.guarded(self._endpoint(page)), methods=["GET"]) for page in self._pages]
 
     def _endpoint(self, page: Page) -> Endpoint:
         async def endpoint(request: Request) -> Response:

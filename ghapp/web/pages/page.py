@@ -23,6 +23,9 @@ from ghapp.web.pages.access import OrgRights, Visitor
 from ghapp.web.pages.data import PageData
 from ghapp.web.parameters import MOST_DIGITS
 
+SCOPE_ROUTE = "/orgs/{org:scope}"
+"""The beginning of the routes of a scope's pages and buttons."""
+
 Values = Mapping[str, Any]
 """Values of a template; the comment at its top names them."""
 
@@ -119,6 +122,11 @@ class Page:
     template: str
     content: Callable[[Visit], Awaitable[Values]]
     is_live: Callable[[Request], bool] = _always
+
+    @property
+    def route(self) -> str:
+        """Its route."""
+        return SCOPE_ROUTE + self.path
 
     @property
     def is_in_navigation(self) -> bool:

@@ -214,7 +214,7 @@ async def test_github_shows_the_budget_and_the_next_sweep(key_holder):
         "The next sweep waits. The App may not read the organization&#39;s runners. <code>PermissionMissing</code>"
         in text
     )
-    assert "An owner grants the App organization_self_hosted_runners" in text
+    assert "once an owner grants the App organization_self_hosted_runners" in text
     assert "Missing: organization_self_hosted_runners: write" in text
     assert "/organizations/acme/settings/installations/" in text
     assert "of 2,500, 50 % of the limit" in text
