@@ -15,7 +15,8 @@ from ghapp.remediation.decision import deliveries_flow
 from ghapp.remediation.fuse import WHOLE_INSTALLATION, Fuse, FuseReason, Position, fuse_of
 from ghapp.runners.delivery_lag import HOLD_SECONDS
 from ghapp.runners.evidence import LIST_LASTS_SECONDS
-from ghapp.runners.verdict import is_absent, may_run_an_unknown_job, missing_since
+from ghapp.runners.observations import STALE_LIST_SECONDS
+from ghapp.runners.verdict import is_absent, missing_since
 from tests.simulation.batches import Batches
 from tests.simulation.bound import noticed_within, tail_of
 from tests.simulation.lies import Lie, Weather
@@ -236,7 +237,7 @@ class Liveness:
                 loss.fair_since = engine.now  # deferred, and reported as such
             if self._is_held_by_deliveries(loss.machine):
                 loss.fair_since = engine.now  # reported as DeliveriesBehind, for an hour at most
-            if self._was_shown_busy(loss.machine) or self._may_run_an_unknown_job(loss.machine):
+            if self._was_shown_busy(loss.machine) or self._seems_at_work(loss.machine):
                 loss.fair_since = engine.now  # for as long as the longest job
             waited = engine.now - max(loss.fair_since, self._fair_since)
             bound = noticed_within(
@@ -272,10 +273,13 @@ class Liveness:
     def _prove_seconds(self) -> float:
         return self._engine.scenario.config.fuse.prove_seconds
 
-    def _may_run_an_unknown_job(self, machine: Machine) -> bool:
-        """Whether it was busy in a list that seems younger than its job's end: one that is stale, or a clock jumped."""
+    def _seems_at_work(self, machine: Machine) -> bool:
+        """Whether a list shows it busy soon after its job's end: it may be stale, or a clock jumped in between."""
         evidence = self._engine.store.runners.get(machine.id)
-        return evidence is not None and evidence.confirmed_at is None and may_run_an_unknown_job(evidence)
+        if evidence is None or evidence.confirmed_at is not None or evidence.job_ended_at is None:
+            return False
+        shown_at = evidence.observed_at if evidence.last_registered_at is None else evidence.last_registered_at
+        return evidence.busy and 0.0 < (shown_at or 0.0) - evidence.job_ended_at <= STALE_LIST_SECONDS
 
     def _was_shown_busy(self, machine: Machine) -> bool:
         """Whether GitHub last returned it busy, with a job whose end was not reported."""
