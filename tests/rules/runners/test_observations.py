@@ -244,10 +244,10 @@ def test_no_runner_is_invalidated_without_two_404s_after_its_registration(histor
     confirmed = False
     for kind, at, fold in history:
         before, evidence = evidence, fold(evidence)
-        if kind == "seen" and evidence is not before:
+        if kind == "seen" and evidence is not before and evidence.observed_at == at:  # else it came too late
             registered, missed, confirmed = True, None, False
         elif kind == "missed" and registered and evidence != before:
-            missed = at if missed is None else missed
+            missed = at if missed is None else min(at, missed)  # a later answer with an earlier date: a clock jumped
         elif kind == "confirmed":
             confirmed = confirmed or (missed is not None and at > missed)
         if judge(evidence, survey(), at, LIMITS).state is State.INVALIDATED:
