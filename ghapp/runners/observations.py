@@ -407,7 +407,8 @@ def job_started(evidence: Evidence, job_id: int, at: float, known_at: float = in
     """
     if evidence.job_id == job_id and evidence.job_started_at is not None:
         return evidence
-    if evidence.job_id != job_id and _is_older(evidence, at):
+    # In doubt it is the later job, which vouches: GitHub's clock, or ours, may have been set right since the other one.
+    if evidence.job_id != job_id and _is_older(evidence._replace(job_dated_at=None), at):
         return _with_another_job(evidence, job_id)
     at, dated_at = min(at, known_at), _ahead(at, known_at)
     ended = evidence.job_ended_at if evidence.job_id == job_id else None
