@@ -32,6 +32,7 @@ from ghapp.remediation.fuse import (
 )
 from ghapp.remediation.fuse_counts import combined, fuse_counts
 from ghapp.remediation.fuse_moves import after_moves, with_runners
+from ghapp.remediation.job_proof import QueuedJob
 from ghapp.remediation.plan import Candidate, Plan, PoolCapacity, RemediationLimits, plan
 from ghapp.runners.deletion_progress import is_deferred
 from ghapp.runners.evidence import Evidence, Survey
@@ -62,7 +63,7 @@ class DecisionInputs(NamedTuple):
     Attributes:
         survey: results of the last sweeps.
         now: epoch seconds.
-        queued: labels of each job that waits for a runner, in lower case; None: unknown.
+        queued: jobs that wait for a runner; None: unknown.
         claimed: pod claims by name; claimed runners wait without using a batch's capacity.
         reaped: number of pods deleted by the reaper within the fuse's window, by pool; they count as lost.
         open_requests: number of requests that wait for their pool's URL, by pool.
@@ -70,7 +71,7 @@ class DecisionInputs(NamedTuple):
 
     survey: Survey
     now: float
-    queued: Sequence[frozenset[str]] | None = None
+    queued: Sequence[QueuedJob] | None = None
     claimed: Claimed = NO_CLAIMS
     reaped: Mapping[str, int] = MappingProxyType({})
     open_requests: Mapping[str, int] = MappingProxyType({})
@@ -257,13 +258,13 @@ class _Counts:
         """True if nothing of this pool is replaced for a reason of its own: stopped, paused, or not configured."""
         return pool in stopped or pool in self.paused or pool not in self.configured
 
-    def queued_for(self, pool: str) -> int | None:
-        """Returns the number of waiting jobs that a runner of the pool, lost or not, could take; None: unknown."""
+    def queued_for(self, pool: str) -> list[QueuedJob] | None:
+        """Returns the waiting jobs that a runner of the pool, lost or not, could take; None: unknown."""
         if self.inputs.queued is None:
             return None
         members = self.pools.get(pool, ())
         label_sets = {_labels(each) for each, _ in members}
-        return sum(any(wanted <= labels for labels in label_sets) for wanted in self.inputs.queued)
+        return [each for each in self.inputs.queued if any(each.labels <= labels for labels in label_sets)]
 
     def needed(self, pool: str) -> list[int]:
         """Returns the ids of runners whose loss was written off, as many as waiting jobs of the pool lack.
@@ -281,9 +282,9 @@ class _Counts:
             return []
         taking = [each for each, state in members if _takes_a_job(each, state, lately)]
         needed = []
-        for labels in wanted:
-            if _take_first(taking, labels) is None:
-                back = _take_first(written_off, labels)
+        for job in wanted:
+            if _take_first(taking, job.labels) is None:
+                back = _take_first(written_off, job.labels)
                 needed += [] if back is None else [back.id]
         return needed
 

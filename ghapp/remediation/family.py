@@ -15,6 +15,7 @@ from ghapp.pods.pod_claim import PodClaim
 from ghapp.remediation.decision import Decision, DecisionInputs, FuseChange, Pools, ReplacingRule, decide
 from ghapp.remediation.fuse import WHOLE_INSTALLATION, Fuse, FuseLimits, FuseReason, Position, failure
 from ghapp.remediation.fuse_counts import fuse_counts
+from ghapp.remediation.job_proof import QueuedJob
 from ghapp.remediation.plan import Plan, RemediationLimits
 from ghapp.runners.evidence import LIST_LASTS_SECONDS, Evidence, Survey
 from ghapp.runners.verdict import State
@@ -204,7 +205,7 @@ def _joined_inputs(members: Sequence[FamilyMember], now: float) -> DecisionInput
     """Returns the inputs of all scopes; those whose runners are all present neither prove nor delay anything."""
     claimed: dict[str, PodClaim] = {}
     reaped, open_requests = dict[str, int](), dict[str, int]()
-    queued: list[frozenset[str]] | None = []
+    queued: list[QueuedJob] | None = []
     for place, member in enumerate(members):
         inputs = member.inputs
         claimed |= {_joined(place, name): claim for name, claim in inputs.claimed.items()}
@@ -213,7 +214,7 @@ def _joined_inputs(members: Sequence[FamilyMember], now: float) -> DecisionInput
         if inputs.queued is None and _is_at_stake(member):
             queued = None
         elif queued is not None:
-            queued += [_joined_labels(place, labels) for labels in inputs.queued or ()]
+            queued += [job._replace(labels=_joined_labels(place, job.labels)) for job in inputs.queued or ()]
     survey = joined_survey(each.inputs.survey for each in members if _is_at_stake(each))
     return DecisionInputs(survey, now, queued, claimed, reaped, open_requests)
 

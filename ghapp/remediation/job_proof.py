@@ -9,15 +9,18 @@ GitHub's order among idle runners is unknown. It may prefer new ones, and leave 
 sign of a loss that a runner is given no job. So the proof needs a pool in which hardly any runner was idle for longer
 than newcomers are, and in which the runners that were idle beside the lost ones have been given jobs since.
 
-Deliveries show the jobs, of most newcomers at least, also around the loss. What this cannot see is that those of the
-denied runners alone are missing, while GitHub's delivery log and the age of the others (rule 4) show nothing of it. All
-runners that wait must be of kinds for which the proof holds. Pure; times are epoch seconds.
+Deliveries show the jobs, of most newcomers at least, also around the loss. Where the starts of just the denied runners'
+jobs are missing or late, their jobs seem to wait although later ones were taken: then jobs show nothing. What this
+cannot see is that such jobs were never reported as queued either, while GitHub's delivery log and the age of the other
+deliveries (rule 4) show nothing of it. All runners that wait must be of kinds for which the proof holds. Pure; times
+are epoch seconds.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from ghapp.remediation.fuse import FuseLimits
 from ghapp.runners.evidence import Evidence, Survey, covered_seconds
@@ -56,11 +59,28 @@ Kind = tuple[frozenset[str], int | None]
 """Labels and group: by these GitHub chooses runners that may take a job."""
 
 
-def are_lost_by_jobs(members: Iterable[Member], survey: Survey, now: float, limits: FuseLimits) -> bool:
+class QueuedJob(NamedTuple):
+    """A job that waits for a runner, as deliveries report it.
+
+    Attributes:
+        labels: in lower case.
+        queued_at: since when a runner could take it (epoch seconds).
+        is_overtaken: True if a job with the same labels was queued later, and a runner has it.
+    """
+
+    labels: frozenset[str]
+    queued_at: float = 0.0
+    is_overtaken: bool = False
+
+
+def are_lost_by_jobs(
+    members: Iterable[Member], queued: Sequence[QueuedJob] | None, survey: Survey, now: float, limits: FuseLimits
+) -> bool:
     """Returns True if the runners that wait are given no jobs, and newcomers with their labels are.
 
     Args:
         members: runners of the pool, each with its current state.
+        queued: jobs that wait for such runners; None: unknown, and jobs show nothing.
         survey: of the installation; time that no complete list covers does not count.
         now: epoch seconds.
         limits: the `[fuse]` table.
@@ -68,7 +88,7 @@ def are_lost_by_jobs(members: Iterable[Member], survey: Survey, now: float, limi
     known = [(each, state) for each, state in members if each.registered and each.first_seen <= now]
     waiting = [each for each, state in known if _waits(each, state)]
     is_unsure = any(each.ephemeral is not True or missing_since(each) > now for each in waiting)
-    if not waiting or survey.swept_at is None or is_unsure or _is_contradicted(known, waiting):
+    if queued is None or not waiting or survey.swept_at is None or is_unsure or _is_contradicted(known, waiting):
         return False
     kinds = defaultdict[Kind, list[Member]](list)
     for evidence, state in known:
@@ -76,7 +96,7 @@ def are_lost_by_jobs(members: Iterable[Member], survey: Survey, now: float, limi
             kinds[_kind(evidence)].append((evidence, state))
     times = [share * limits.prove_seconds for share in SHARES]
     return all(
-        any(_doubt(kinds[kind], within, survey, now) <= DOUBT for within in times)
+        any(_doubt(kinds[kind], _taken_by(kind, queued), within, survey, now) <= DOUBT for within in times)
         for kind in {_kind(each) for each in waiting}
     )
 
@@ -100,11 +120,18 @@ def _kind(evidence: Evidence) -> Kind:
     return frozenset(label.lower() for label in evidence.labels), evidence.group_id
 
 
-def _doubt(members: Sequence[Member], within: float, survey: Survey, now: float) -> float:
+def _taken_by(kind: Kind, queued: Iterable[QueuedJob]) -> list[QueuedJob]:
+    """Returns the queued jobs that runners of this kind could take."""
+    labels, _ = kind
+    return [each for each in queued if each.labels <= labels]
+
+
+def _doubt(members: Sequence[Member], queued: Iterable[QueuedJob], within: float, survey: Survey, now: float) -> float:
     """Returns the probability that the waiting runners of a kind are registered, and were given no job by chance.
 
     Args:
         members: all runners of the kind.
+        queued: jobs that wait for the kind.
         within: seconds in which newcomers are given a job; each such time without one is a trial of each runner.
         survey: of the installation.
         now: epoch seconds.
@@ -116,7 +143,7 @@ def _doubt(members: Sequence[Member], within: float, survey: Survey, now: float)
     idle = [each for each in peers if _was_idle(each, lost_at)]
     silent = [each for each in waiting if missing_since(each) - each.first_seen <= within and not gets_no_jobs(each)]
     young = len(silent) + sum(lost_at - each.first_seen <= within for each in idle)
-    if young < YOUNG_SHARE * (len(waiting) + len(idle)):
+    if young < YOUNG_SHARE * (len(waiting) + len(idle)) or _may_have_jobs(silent, queued, lost_at):
         return 1.0
     spans = (
         (lost_at - PEERS_SECONDS, lost_at - within),
@@ -129,6 +156,15 @@ def _doubt(members: Sequence[Member], within: float, survey: Survey, now: float)
     share = min(*shares, MOST_SHARE)
     trials = sum(max(0.0, covered_seconds(survey, missing_since(each), now) // within - 1) for each in silent)
     return (1 - share) ** trials if share >= LEAST_SHARE and trials > 0 else 1.0
+
+
+def _may_have_jobs(silent: Sequence[Evidence], queued: Iterable[QueuedJob], lost_at: float) -> bool:
+    """True if jobs seem to wait although later ones were taken, and too many for stragglers: runners may have them.
+
+    A job that had waited for an hour at the loss waits for something else, such as the access of its repository.
+    """
+    overtaken = sum(each.is_overtaken and each.queued_at > lost_at - PEERS_SECONDS for each in queued)
+    return overtaken > len(silent) - LEAST_SHARE * len(silent)
 
 
 def _was_idle(evidence: Evidence, at: float) -> bool:

@@ -38,6 +38,12 @@ older than `stale_seconds` would answer nothing.
 STALE_LIST_SECONDS = 60.0
 """A list that was begun so long after a removal does not show what was before it: lists were observed 50 s stale."""
 
+REPORT_SETTLES_SECONDS = 120.0
+"""What shows a runner so soon after its controller reported the removal does not contradict the report.
+
+The controller may act a minute later, and a list may be stale then.
+"""
+
 
 def _late(evidence: Evidence, at: float) -> bool:
     """True if a newer observation was recorded while this one, made at `at`, was on its way.
@@ -49,24 +55,23 @@ def _late(evidence: Evidence, at: float) -> bool:
 
 
 def _still_retired(evidence: Evidence, at: float, *, listed: bool, alone: bool) -> float | None:
-    """Returns None once GitHub contradicts the controller's report: by a GET since then, or by two complete lists.
+    """Returns None once GitHub contradicts the controller's report: by a GET, or by the second of two complete lists.
 
     The first of these lists made the runner `listed` again.
     """
     retired_at = evidence.retired_at
-    if retired_at is None or at <= retired_at:
+    if retired_at is None or at <= retired_at + REPORT_SETTLES_SECONDS:
         return retired_at
-    is_later = at > max(retired_at + STALE_LIST_SECONDS, evidence.observed_at or 0.0)
-    is_second_list = listed and evidence.listed and is_later
+    is_second_list = listed and evidence.listed and at > (evidence.observed_at or 0.0)
     return None if alone or is_second_list else retired_at
 
 
 def _retired_despite_job(retired_at: float | None, started_at: float | None) -> float | None:
     """Returns None once a job contradicts the controller's report: GitHub gave the runner one long after that.
 
-    The margin is for clocks that differ: GitHub dates the job, and we date the report.
+    GitHub dates the job, and we date the report.
     """
-    if retired_at is None or started_at is None or started_at <= retired_at + STALE_LIST_SECONDS:
+    if retired_at is None or started_at is None or started_at <= retired_at + REPORT_SETTLES_SECONDS:
         return retired_at
     return None
 
@@ -474,8 +479,11 @@ def job_ended(
             return evidence
         if evidence.job_started_at is not None:
             started_at, dated_at = evidence.job_started_at, evidence.job_dated_at
-    elif started_at is None and evidence.running_job is not None:
-        return _with_another_job(evidence, job_id)  # unknown whether this job is older than the running one
+    elif evidence.running_job is not None and (
+        started_at is None or (dated_at is not None and evidence.job_dated_at is None)
+    ):
+        # Unknown whether this job is older than the running one: a clock may have been set right between the two.
+        return _with_another_job(evidence, job_id)
     elif _is_older(evidence, at if started_at is None else started_at):
         return _with_another_job(evidence, job_id)
     at, started_at = min(at, known_at), None if started_at is None else min(started_at, known_at)

@@ -17,7 +17,7 @@ from ghapp.remediation.steps import (
 from ghapp.report.org_view import OrgView
 from ghapp.runners.evidence import Evidence
 from ghapp.settings import PoolSettings
-from ghapp.workflow_jobs.job import is_over
+from ghapp.workflow_jobs.demand import queued_jobs
 from jobs.context import JobContext
 from jobs.delivery_gaps.completeness import delivery_gaps
 
@@ -31,21 +31,17 @@ async def load_inputs(
     """Returns the inputs beside runners and fuses.
 
     Without deliveries, and while some are missing or late, it is unknown whether a job waits. That matters only while a
-    fuse is stopped: then losses may be written off. A job that awaits an approval waits for no runner, and one without
-    labels for a runner group that may be GitHub's own.
+    fuse is stopped: then losses may be written off. What jobs ended matters while a fuse is not closed: a job that was
+    queued before one of them is overtaken.
     """
     queued = None
-    may_write_off = any(fuse.position is Position.STOPPED for fuse in view.fuses.values())
+    positions = {fuse.position for fuse in view.fuses.values()}
     is_known = deliveries_flow(runners.values(), now)
-    if is_known and may_write_off:
+    if is_known and Position.STOPPED in positions:
         is_known = not await delivery_gaps(context, installation, now - LOG_LASTS_SECONDS)
     if is_known:
-        jobs = await context.demand.all(installation.id)
-        queued = [
-            frozenset(label.lower() for label in job.labels)
-            for job in jobs
-            if job.status == "queued" and job.labels and not job.waiting and not is_over(job, now)
-        ]
+        ended = await context.demand.over(installation.id) if positions - {Position.CLOSED} else ()
+        queued = queued_jobs([*await context.demand.all(installation.id), *ended], now)
     window = context.settings.of(installation.org).fuse.window_seconds
     reaped = await context.leaks.reaped_by_pool(installation.id, now - window)
     open_requests = _open_requests(runners.values(), context.settings.pools_of(installation.org))

@@ -49,7 +49,7 @@ class Acting(Calls):
         fuses, paused = dict(self.store.fuses), set(self.store.paused)
         claimed = self.engine.claiming.held()
         runners = list(known.values())
-        queued = self.engine.fleet.queued_labels() if decision.deliveries_flow(runners, now) else None
+        queued = self.engine.fleet.queued_jobs() if decision.deliveries_flow(runners, now) else None
         inputs = decision.DecisionInputs(self.store.survey, now, queued, claimed)
         decided = decision.decide(pools, fuses, paused, self.rules, config.fuse, limits, inputs)
         if all(each.position is Position.CLOSED for each in fuses.values()) and decision.are_at_rest(

@@ -303,6 +303,7 @@ class Driver(Acting):
         self.engine.deliveries.arrive(delivery, self.clock())
         self.delivered.append((self.engine.now, delivery))
         self.store.known_jobs.add(delivery.job_id)
+        self.engine.fleet.delivered(delivery)
         now = self.clock()
 
         def fold(evidence: Evidence | None) -> Evidence:

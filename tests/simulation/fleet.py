@@ -6,8 +6,11 @@ from collections.abc import Iterable
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+from ghapp.remediation.job_proof import QueuedJob
+from ghapp.workflow_jobs import job as workflow_job
+from ghapp.workflow_jobs.demand import queued_jobs
 from tests.simulation.lies import Lie
-from tests.simulation.scenario import Controller, Episode, Pool
+from tests.simulation.scenario import HOUR, Controller, Episode, Pool
 from tests.simulation.world import JOB_LEASE, Fate, Job, Machine, World, living
 
 if TYPE_CHECKING:
@@ -33,6 +36,11 @@ class Delivery(NamedTuple):
     started_at: float
 
 
+def _reported_job(job_id: int, pool: Pool, queued_at: float) -> workflow_job.Job:
+    """A job as the delivery of its queueing reports it."""
+    return workflow_job.Job(job_id, "queued", (pool.name,), "acme/app", queued_at)
+
+
 class Fleet:
     """Schedules all events of the fleet."""
 
@@ -47,15 +55,28 @@ class Fleet:
         self._unreported: dict[int, Job] = {}
         self._queue: list[Pool] = []
         """The pool of each job that waits for a runner."""
+        self._reported: dict[int, workflow_job.Job] = {}
+        """Jobs that deliveries reported as queued, until an hour after they were reported as over."""
 
-    def queued_labels(self) -> list[frozenset[str]]:
-        """Queued jobs as reported by deliveries."""
-        return [frozenset({pool.name}) for pool in self._queue if pool.sends_deliveries]
+    def queued_jobs(self) -> list[QueuedJob]:
+        """Queued jobs as reported by deliveries; those that no runner has taken are as old as can be."""
+        now = self.engine.driver.clock()
+        waiting = [_reported_job(0, pool, now) for pool in self._queue if pool.sends_deliveries]
+        self._reported = {each: job for each, job in self._reported.items() if (job.ended_at or now) >= now - HOUR}
+        return queued_jobs([*waiting, *self._reported.values()], now)
 
     def queue_job(self, pool: Pool) -> None:
         """One more job waits for a runner of the pool."""
         self._queue.append(pool)
         self.engine.store.version += 1
+
+    def delivered(self, delivery: Delivery) -> None:
+        """A delivery reported that a job has started, or is over."""
+        job = self._reported.get(delivery.job_id)
+        if job is not None and delivery.over:
+            self._reported[job.id] = job._replace(status="over", runner_id=delivery.runner_id, ended_at=delivery.at)
+        elif job is not None and job.status != "over":
+            self._reported[job.id] = job._replace(status="running", runner_id=delivery.runner_id)
 
     def cancel_queue(self) -> None:
         """No job waits any longer."""
@@ -108,11 +129,14 @@ class Fleet:
             if job is not None and job.over_at is None:
                 self._deliver(self.world.machines[runner_id], job, over=False, at_once=True)
 
-    def take_job(self, machine: Machine, *, lasting: float = 0.0, reported: bool = True) -> Job:
+    def take_job(self, machine: Machine, *, lasting: float = 0.0, reported: bool = True, late: float = 0.0) -> Job:
+        """A runner is given a job, whose start is reported so many seconds late."""
         job = self.world.take_job(machine, self.engine.now)
         self.engine.trace("job begins", job=job.id, runner=machine.id)
         if reported:
-            self._deliver(machine, job, over=False)
+            if machine.pool.sends_deliveries:
+                self._reported[job.id] = _reported_job(job.id, machine.pool, self.engine.now + self.clock_offset)
+            self._deliver(machine, job, over=False, late=late)
         lasts = lasting or self.random.choice((20.0, 120.0, 400.0, 1200.0))
         self.engine.after(lasts, partial(self._finish, machine, job))
         return job
@@ -131,11 +155,11 @@ class Fleet:
             boots = machine.pool.boot_seconds or self.random.uniform(1.0, AUTOSCALED_WITHIN)
             self.engine.after(boots, partial(self.register, machine.pool))
 
-    def _deliver(self, machine: Machine, job: Job, *, over: bool, at_once: bool = False) -> None:
+    def _deliver(self, machine: Machine, job: Job, *, over: bool, at_once: bool = False, late: float = 0.0) -> None:
         if not machine.pool.sends_deliveries:
             return
         random, doubled, has_failed = self.random, False, False
-        delay, at = random.uniform(0.5, 3.0), self.engine.now + self.clock_offset
+        delay, at = late + random.uniform(0.5, 3.0), self.engine.now + self.clock_offset
         if Lie.DELIVERIES in self.engine.github.lies:
             doubled = random.random() < 0.3
             fortune = random.random()

@@ -17,7 +17,7 @@ from ghapp.remediation.steps import LOOK_LASTS_SECONDS
 from ghapp.runners.absence import RunnerList
 from ghapp.runners.delivery_lag import HOLD_SECONDS
 from ghapp.runners.evidence import Evidence, Registration, Survey
-from ghapp.runners.observations import STALE_LIST_SECONDS
+from ghapp.runners.observations import REPORT_SETTLES_SECONDS, STALE_LIST_SECONDS
 from ghapp.runners.verdict import State, judge
 from tests.simulation.github import HOURLY_LIMIT
 from tests.simulation.liveness import ACT_LIFE, JOB_LIFE, Accepted, Liveness, Loss, ShownBusy, Violation
@@ -94,7 +94,7 @@ class Audit(Liveness):
         job = machine.job
         if over_at is None and job is not None and job.id == job_id and job.started_at > machine.removal_reported_at:
             machine.removal_reported = False  # a job proves that the report was mistaken, as a list does
-            is_long_after = job.started_at > machine.removal_reported_at + STALE_LIST_SECONDS
+            is_long_after = job.started_at > machine.removal_reported_at + REPORT_SETTLES_SECONDS
             machine.is_disproved = machine.is_disproved or is_long_after
         for each in (machine, machine.job):
             if each is machine or (each is not None and each.id == job_id):
@@ -281,7 +281,7 @@ class Audit(Liveness):
         """A loss is written off: its pool's batches had no effect, and no job waits for it."""
         machine = self._engine.world.machines[runner_id]
         queued = machine.pool.sends_deliveries and any(
-            machine.pool.name in each for each in self._engine.fleet.queued_labels()
+            machine.pool.name in each.labels for each in self._engine.fleet.queued_jobs()
         )
         self.require(not queued, f"runner {runner_id} is written off, and a job waits for {machine.pool.name}")
         self.require(self._was_absent(machine), f"runner {runner_id} is written off, and works")
@@ -374,10 +374,10 @@ class Audit(Liveness):
             else:
                 self._shown_idle(machine)
             since_report = self._engine.now - machine.removal_reported_at
-            # Two complete lists contradict a report, also if the second is older than it seems: nothing shows that.
-            if look.flaw is None and at - self._engine.skew > machine.removal_reported_at:
+            is_complete = look.flaw is None and at - self._engine.skew > machine.removal_reported_at
+            if machine.registered and is_complete:
                 machine.contradictions += 1
-                is_stale = machine.contradictions <= 1 or since_report <= STALE_LIST_SECONDS
+                is_stale = machine.contradictions <= 1 or since_report <= REPORT_SETTLES_SECONDS
                 machine.removal_reported = machine.removal_reported and is_stale
                 machine.is_disproved = machine.is_disproved or not is_stale
         covered = {*look.runners}

@@ -255,6 +255,13 @@ class Liveness:
             is_over = evidence is None or evidence.replaced_at is not None or machine.successor is not None
             self.require(is_over, f"runner {machine.id} of {machine.pool.name} is lost, and was never asked for")
 
+    def first_batch_alone(self, denied: Iterable[Machine]) -> None:
+        """Of these runners, which work, no more than a first batch may have been asked for."""
+        records = [self._engine.store.runners.get(machine.id) for machine in denied]
+        asked_for = sum(each is not None and each.replaced_at is not None for each in records)
+        first_batch = self._engine.scenario.config.fuse.first_batch
+        self.require(asked_for <= first_batch, f"{asked_for} runners that work are replaced; {first_batch} may be")
+
     @property
     def _of_changes(self) -> float:
         """What the bound has more on days with changes: controllers that are late, and pools that are deaf in turn."""
@@ -371,7 +378,7 @@ class Liveness:
     def _are_needed(self) -> None:
         """Losses that were written off are asked for when a job waits that they could take."""
         engine, now = self._engine, self._engine.now
-        queued = {name for labels in engine.fleet.queued_labels() for name in labels}
+        queued = {name for job in engine.fleet.queued_jobs() for name in job.labels}
         for pool in engine.scenario.pools:
             members = [each for each in engine.store.runners.values() if {*each.custom_labels} & {pool.name}]
             waits = any(each.not_needed_at is not None and each.reregistered_as is None for each in members)
@@ -402,7 +409,7 @@ class Liveness:
         """A stopped fuse does not wait for a person when nothing changes, and no job waits for what is lost."""
         engine = self._engine
         window, interval = engine.scenario.config.fuse.window_seconds, engine.scenario.config.interval
-        queued = {name for labels in engine.fleet.queued_labels() for name in labels}
+        queued = {name for job in engine.fleet.queued_jobs() for name in job.labels}
         for pool in engine.scenario.pools:
             fuse = self._fuse(engine.changes.name_of(pool))
             if fuse.position is not Position.STOPPED:

@@ -15,7 +15,7 @@ from ghapp.leaks import fuse_limit, guards, leak_fuse, runner_activity
 from ghapp.leaks.guards import Guard, TickInputs, TickMemory
 from ghapp.leaks.runner_activity import RunnerActivity
 from ghapp.pods import pod
-from ghapp.remediation import churn, decision, fuse, fuse_counts, steps
+from ghapp.remediation import churn, decision, fuse, fuse_counts, job_proof, steps
 from ghapp.remediation.steps import RemediationStep
 from ghapp.runners import absence, evidence, observations, transitions, verdict
 from tests.simulation import acting, calls, cluster, driver, folds, reaper, store
@@ -379,7 +379,7 @@ MUTATIONS: Mapping[str, Mutation] = {
     "time without an answer counts": _everywhere("covered_seconds", _all_time_counts, verdict, fuse_counts),
     "the whole installation's fuse writes off what it did not count": (Patch(decision, "_written_off", _of_any_pool),),
     "a stopped fuse always waits for a person": (Patch(fuse, "_settle", lambda before, *_: before),),
-    "what a job waits for is written off": (Patch(decision._Counts, "queued_for", lambda _self, _pool: 0),),
+    "what a job waits for is written off": (Patch(decision._Counts, "queued_for", lambda _self, _pool: []),),
     "a grant outlives its reason": (Patch(folds, "is_as_planned", lambda _planned, _found: True),),
     "newcomers under way prove a batch": (
         Patch(
@@ -528,6 +528,7 @@ MUTATIONS: Mapping[str, Mutation] = {
     "a runner that is back after its removal is not listed": (Patch(absence, "_listed", _lists_lag_always),),
     "a fuse keeps the name of its pool": (Patch(decision, "after_moves", lambda fuses, _pools, _now: dict(fuses)),),
     "a removal is reported of known runners alone": (Patch(driver, "removal_reported", _reported_as_known),),
+    "a controller acts when it reports": (Patch(observations, "REPORT_SETTLES_SECONDS", 60.0),),
     "a mistaken report of a removal lasts": (Patch(observations, "_still_retired", _still_retired_for_long),),
     "no look between the second 404 and the removal": (
         Patch(
@@ -561,6 +562,7 @@ MUTATIONS: Mapping[str, Mutation] = {
         Patch(fuse_counts, "newcomers", _without_suspects),
     ),
     "jobs show nothing of a loss": (Patch(fuse_counts, "are_lost_by_jobs", lambda *_inputs: False),),
+    "no runner has a job that seems to wait": (Patch(job_proof, "_may_have_jobs", lambda *_inputs: False),),
     "one return shows that what waits in dry-run is false": (Patch(fuse, "_wait_out", _false_by_any_return),),
     "the return of a mere suspect holds the batches": (Patch(observations, "_was_lost", lambda _known: True),),
     "a change of the mode gives another first batch": (Patch(fuse, "UNPROVEN_SECONDS", 0.0),),
@@ -577,6 +579,8 @@ CAUGHT_BY: Mapping[str, int] = {
     "a runner that went missing since the batch explains no newcomer": 5516,
     "one return shows that what waits in dry-run is false": 4194,
     "jobs show nothing of a loss": 959,
+    "no runner has a job that seems to wait": 359,
+    "a controller acts when it reports": 9193,
     "the return of a mere suspect holds the batches": 103,
     "slow newcomers of ordinary departures prove a batch": 96,
     "a change of the mode gives another first batch": 109,

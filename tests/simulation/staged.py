@@ -7,7 +7,7 @@ is over, so that the day before it is as it was.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from math import ceil
 from random import Random
@@ -79,7 +79,9 @@ class Staged:
         turn, place = divmod(self._engine.seed, len(incidents))
         if turn % 5 == 4:  # so that another incident moves no other to another day
             is_last = place == len(incidents) - 1
-            return self._lose_in_a_busy_pool if is_last else self.further_incidents[place % len(self.further_incidents)]
+            if is_last:
+                return self._lose_in_a_busy_pool if turn % 2 else self._deny_those_at_work_in_a_busy_pool
+            return self.further_incidents[place % len(self.further_incidents)]
         chosen = incidents[place]
         return chosen if chosen in self.incidents or self._pods.may_happen else None
 
@@ -298,23 +300,48 @@ class Staged:
 
         Its own churn explains all newcomers; only jobs show that the runners that wait are lost.
         """
+
+        def lose(idle: list[Machine]) -> None:
+            self._lose(idle)
+            self._engine.after(BUSY_LASTS - SETTLES, partial(self._engine.audit.all_requested, idle))
+
+        self._work_in_a_busy_pool(lose, lambda: ())
+
+    def _deny_those_at_work_in_a_busy_pool(self) -> None:
+        """GitHub denies most idle runners of such a pool, and gives them jobs, whose starts alone it reports late.
+
+        Their jobs seem to wait, although later ones were taken.
+        """
+        denied: list[Machine] = []
+
+        def deny(idle: list[Machine]) -> None:
+            denied.extend(idle)
+            self._engine.fleet.vanish(idle, 2 * HOUR)
+            self._engine.after(BUSY_LASTS - SETTLES, partial(self._engine.audit.first_batch_alone, denied))
+
+        self._work_in_a_busy_pool(deny, lambda: [each for each in denied if each.job is None])
+
+    def _work_in_a_busy_pool(
+        self, act: Callable[[list[Machine]], object], denied: Callable[[], Sequence[Machine]]
+    ) -> None:
+        """Jobs go on in a large pool; `act` gets most of its idle runners. Denied ones are given long jobs first."""
         engine, boots, prefers_old = self._engine, self.random.choice((20.0, 40.0)), self.random.random() < 0.5
         pool = self.pool(40, kind=Kind.EPHEMERAL, boot_seconds=boots)[0].pool
 
         def work() -> None:
-            idle = engine.world.idle(pool)
-            if idle:
+            idle, at_work = engine.world.idle(pool), denied()
+            if at_work:
+                engine.fleet.take_job(at_work[0], lasting=HOUR + BUSY_LASTS, late=HOUR + BUSY_LASTS)
+            elif idle:
                 engine.fleet.take_job(idle[0] if prefers_old else self.random.choice(idle), lasting=20.0)
 
-        def lose() -> None:
+        def stage() -> None:
             idle = engine.world.idle(pool)
-            lost = idle[: max(2, len(idle) * 2 // 3)]
-            self._lose(lost)
-            engine.after(BUSY_LASTS - SETTLES, partial(engine.audit.all_requested, lost))
+            act(idle[: max(2, len(idle) * 2 // 3)])
 
         for at in range(60, int(BUSY_LASTS), 3):
             engine.after(float(at), work)
-        engine.after(SETTLES, lose)
+        engine.after(SETTLES, stage)
 
     def _hide_by_lists_and_gets(self) -> None:
         """Lists leave out live runners, and do not add up; GETs of all runners answer 404."""

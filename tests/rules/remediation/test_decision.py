@@ -16,6 +16,7 @@ from ghapp.remediation.fuse import (
     has_stepped,
 )
 from ghapp.remediation.fuse_counts import fuse_counts
+from ghapp.remediation.job_proof import QueuedJob
 from ghapp.remediation.plan import Deferral, Plan, RemediationLimits
 from ghapp.runners.evidence import PastLoss
 from ghapp.runners.verdict import Limits
@@ -87,8 +88,9 @@ def test_a_written_off_loss_returns_for_a_job_that_it_could_take_though_others_a
     oldest = lost(1, confirmed_at=NOW - 9000, **away, **of[linux])
     runners = [oldest, lost(2, confirmed_at=NOW - 8900, **away, **of[windows]), online(50, **of[linux])]
     rules = [Rule("all", ("*",))]
-    assert decided(runners, rules=rules, queued=[windows, windows]).needed == (2,)
-    assert decided(runners, rules=rules, queued=[linux, linux, windows]).needed == (1, 2)
+    for_linux, for_windows = QueuedJob(linux), QueuedJob(windows)
+    assert decided(runners, rules=rules, queued=[for_windows, for_windows]).needed == (2,)
+    assert decided(runners, rules=rules, queued=[for_linux, for_linux, for_windows]).needed == (1, 2)
 
 
 def test_a_pool_whose_fuse_a_person_changed_meanwhile_is_left_out_of_the_plan():
@@ -546,7 +548,7 @@ def scaled_down(queued, paused=()):
     return decided([*lost_runners, *(online(each) for each in range(100, 110))], {POOL: STOPPED}, paused, queued=queued)
 
 
-JOB = frozenset({"self-hosted", POOL})
+JOB, OTHER_JOB = QueuedJob(frozenset({"self-hosted", POOL})), QueuedJob(frozenset({"gpu"}))
 
 
 def test_a_scale_down_is_written_off_if_no_job_is_queued_for_the_pool():
@@ -557,12 +559,12 @@ def test_a_scale_down_is_written_off_if_no_job_is_queued_for_the_pool():
 
 
 def test_a_scale_down_is_written_off_while_jobs_of_other_pools_are_queued():
-    assert scaled_down(queued=[frozenset({"gpu"})]).not_needed == tuple(range(1, 41))
+    assert scaled_down(queued=[OTHER_JOB]).not_needed == tuple(range(1, 41))
 
 
 @pytest.mark.parametrize(
     ("queued", "paused"),
-    [([JOB], ()), ([frozenset({POOL})], ()), (None, ()), ([], (POOL,))],
+    [([JOB], ()), ([QueuedJob(frozenset({POOL}))], ()), (None, ()), ([], (POOL,))],
     ids=["a queued job", "a queued job with fewer labels", "queued jobs unknown", "a paused pool"],
 )
 def test_runners_that_may_be_needed_are_not_written_off(queued, paused):
@@ -584,7 +586,7 @@ def test_the_installations_fuse_writes_off_no_runner_of_a_pool_with_a_stopped_fu
     [
         ({}, (1, 2)),
         ({"queued": [JOB]}, (1,)),
-        ({"queued": [frozenset({"gpu"})] * 2}, ()),
+        ({"queued": [OTHER_JOB] * 2}, ()),
         ({"queued": []}, ()),
         ({"queued": None}, ()),
         ({"others": [online(50)]}, (1,)),

@@ -19,6 +19,7 @@ from ghapp.remediation.family import (
     without_unseen,
 )
 from ghapp.remediation.fuse import WHOLE_INSTALLATION, Fuse, FuseCounts, FuseLimits, FuseReason, Position
+from ghapp.remediation.job_proof import QueuedJob
 from ghapp.remediation.plan import Deferral, Plan, RemediationLimits
 from ghapp.runners.evidence import Survey, covered_seconds
 from ghapp.runners.verdict import Limits
@@ -86,7 +87,7 @@ def test_a_scope_without_a_configured_pool_acts_and_one_with_another_pool_does_n
 
 
 def test_a_job_of_one_scope_keeps_no_loss_of_another_from_being_written_off():
-    wanted = [frozenset({POOL})]
+    wanted = [QueuedJob(frozenset({POOL}))]
     waits = [lost(each, confirmed_at=NOW - 4000, missing_at=NOW - 4030, absent_since=NOW - 4060) for each in (1, 2)]
     stopped = Fuse(Position.STOPPED, since=NOW - 4000, stopped_at=NOW - 3000, batch_at=NOW - 4000)
     needed = member(-1, *waits, queued=wanted, fuses={POOL: stopped})
@@ -233,7 +234,7 @@ def test_a_scope_without_a_family_is_decided_for_as_before(kinds, fuses, whole, 
     rules = (Rule(), Rule("gpu", ("gpu",)))
     paused = ["gpu"] if is_paused else []
     found = [runner(number, *kind) for number, kind in enumerate(kinds, 1)]
-    inputs = DecisionInputs(survey(), NOW, queued=[frozenset({"gpu"})])
+    inputs = DecisionInputs(survey(), NOW, queued=[QueuedJob(frozenset({"gpu"}))])
     one = member(-1, *found, rules=rules, fuses=fuses, paused=paused, queued=inputs.queued)
     alone = decide(one.pools, fuses | {WHOLE_INSTALLATION: whole}, paused, rules, FuseLimits(), ACT, inputs)
     others = [member(-2 - each, rules=rules) for each in range(place)]

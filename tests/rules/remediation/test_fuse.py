@@ -22,6 +22,7 @@ from ghapp.remediation.fuse import (
     threshold,
 )
 from ghapp.remediation.fuse_counts import combined, fuse_counts
+from ghapp.remediation.job_proof import QueuedJob
 from ghapp.remediation.plan import Candidate, PoolCapacity, RemediationLimits, plan
 from ghapp.runners.absence import RunnerList, survey_after, survey_after_failure
 from ghapp.runners.evidence import Survey
@@ -342,6 +343,9 @@ def test_a_proving_fuse_without_losses_heals():
 # A stopped fuse that is not needed: another controller scaled the pool down unannounced.
 
 
+JOB = QueuedJob(frozenset())
+
+
 def stopped_pool(queued):
     pool = Pool(*(online(each) for each in range(1, 11)), replacer_works=False)
     pool.lose(40)
@@ -351,7 +355,7 @@ def stopped_pool(queued):
 
 
 def test_a_scale_down_does_not_wait_for_a_person():
-    pool = stopped_pool(queued=0)
+    pool = stopped_pool(queued=[])
     stopped_at = pool.fuse.stopped_at
     while pool.fuse.position is Position.STOPPED:
         pool.sweep()
@@ -363,7 +367,7 @@ def test_a_scale_down_does_not_wait_for_a_person():
     assert pool.batches == [3]
 
 
-@pytest.mark.parametrize("queued", [1, None], ids=["a queued job", "queued jobs unknown"])
+@pytest.mark.parametrize("queued", [[JOB], None], ids=["a queued job", "queued jobs unknown"])
 def test_a_stopped_fuse_with_possibly_needed_runners_waits_for_a_person(queued):
     pool = stopped_pool(queued)
     for _ in range(100):
@@ -372,7 +376,7 @@ def test_a_stopped_fuse_with_possibly_needed_runners_waits_for_a_person(queued):
 
 
 def test_a_further_loss_restarts_the_window_of_a_stopped_fuse():
-    pool = stopped_pool(queued=0)
+    pool = stopped_pool(queued=[])
     for _ in range(5):
         pool.sweep()
     pool.lose(1)
@@ -383,13 +387,13 @@ def test_a_further_loss_restarts_the_window_of_a_stopped_fuse():
 
 
 def test_a_stopped_fuse_does_not_close_while_github_does_not_answer():
-    pool = stopped_pool(queued=0)
+    pool = stopped_pool(queued=[])
     pool.lose_github(3 * LIMITS.window_seconds)
     assert pool.fuse.position is Position.STOPPED
 
 
 def test_a_stopped_fuse_closes_when_the_lost_registrations_return():
-    pool = stopped_pool(queued=1)
+    pool = stopped_pool(queued=[JOB])
     pool.come_back(*range(11, 51))
     for _ in range(12):
         pool.sweep()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from random import Random
@@ -10,9 +10,11 @@ from random import Random
 import pytest
 
 from ghapp.remediation.fuse import FuseLimits
-from ghapp.remediation.job_proof import PEERS_SECONDS, are_lost_by_jobs
+from ghapp.remediation.job_proof import PEERS_SECONDS, QueuedJob, are_lost_by_jobs
 from ghapp.runners.evidence import Evidence
 from ghapp.runners.verdict import State
+from ghapp.workflow_jobs.demand import queued_jobs
+from ghapp.workflow_jobs.job import Job
 from tests.rules.builders import MICROSECOND, NOW, lost, online, survey
 
 LIMITS = FuseLimits()
@@ -43,8 +45,8 @@ def peers(**changes) -> list[Member]:
 WAITING = [waiting(1), waiting(2)]
 
 
-def shown(members: list[Member], after: float = 150.0, **of_survey) -> bool:
-    return are_lost_by_jobs(members, survey(**{"swept_at": NOW + 7200, **of_survey}), NOW + after, LIMITS)
+def shown(members: list[Member], after: float = 150.0, queued: Sequence[QueuedJob] | None = (), **of_survey) -> bool:
+    return are_lost_by_jobs(members, queued, survey(**{"swept_at": NOW + 7200, **of_survey}), NOW + after, LIMITS)
 
 
 @pytest.mark.parametrize(
@@ -214,6 +216,38 @@ def test_time_that_no_list_covers_is_no_trial():
     assert not shown(members, 3600.0, swept_at=None)
 
 
+LABELS = frozenset(each.lower() for each in WAITING[0][0].labels)
+OVERTAKEN = QueuedJob(LABELS, NOW + 1.0, is_overtaken=True)
+
+
+@pytest.mark.parametrize(
+    ("queued", "is_shown"),
+    [
+        ([OVERTAKEN], True),
+        ([OVERTAKEN] * 2, False),
+        ([OVERTAKEN._replace(is_overtaken=False)] * 2, True),
+        ([OVERTAKEN._replace(labels=LABELS | {"gpu"})] * 2, True),
+        ([OVERTAKEN._replace(labels=frozenset(["self-hosted"]))] * 2, False),
+        ([OVERTAKEN._replace(queued_at=NOW - PEERS_SECONDS)] * 2, True),
+        ([OVERTAKEN._replace(queued_at=NOW - PEERS_SECONDS + MICROSECOND)] * 2, False),
+        (None, False),
+    ],
+    ids=[
+        "one overtaken job for ten runners that wait",
+        "two of them",
+        "later jobs wait as well",
+        "a label that the runners lack",
+        "fewer labels than the runners have",
+        "they had waited for an hour at the loss",
+        "for less than an hour",
+        "what is queued is not known",
+    ],
+)
+def test_runners_that_may_have_the_jobs_that_seem_to_be_overtaken_are_not_shown_to_be_lost(queued, is_shown):
+    """The starts of just their jobs may be missing or late."""
+    assert shown([*peers(), *(waiting(number) for number in range(10))], queued=queued) is is_shown
+
+
 # ---- models of a busy pool
 
 
@@ -228,6 +262,7 @@ class BusyPool:
         lost: how many idle ones go missing.
         share: of the jobs that deliveries name, and no earlier than `late` seconds after their start.
         slackens: after the loss there are that many times fewer jobs.
+        hidden: deliveries name no start of the missing runners' jobs, where the loss is false.
     """
 
     size: int = 40
@@ -239,13 +274,14 @@ class BusyPool:
     late: float = 0.0
     slackens: float = 1.0
     is_false: bool = False
+    hidden: bool = False
     seed: int = 0
 
 
 LOST_AFTER, BATCH_AFTER, ENDS_AFTER = 3600.0, 3700.0, 3700.0 + 4200.0
 
 
-def members_of(pool: BusyPool) -> Iterator[tuple[float, list[Member]]]:
+def members_of(pool: BusyPool) -> Iterator[tuple[float, list[Member], list[QueuedJob]]]:
     """Yields what is known of the pool each half minute after the batch was accepted; NOW is that moment.
 
     Lists show it every ten seconds. Where the loss is false, the missing runners work as before.
@@ -258,6 +294,7 @@ def members_of(pool: BusyPool) -> Iterator[tuple[float, list[Member]]]:
     known: dict[int, Evidence] = {}
     idle, missing, heap, latest = sorted(began), set[int](), list[tuple[float, int, str]](), pool.size
     jobs: dict[int, tuple[float, float]] = {}
+    over: set[int] = set()
 
     def later(at: float, what: str, number: int = 0) -> None:
         heappush(heap, (at, number, what))
@@ -277,14 +314,18 @@ def members_of(pool: BusyPool) -> Iterator[tuple[float, list[Member]]]:
             if able:
                 chosen = {"any": random.choice(able), "oldest": able[0], "newest": able[-1]}[pool.order]
                 idle.remove(chosen)
-                delivered_at = at + pool.late if random.random() < pool.share else float("inf")
-                jobs[chosen] = at, delivered_at
-                later(at + random.uniform(20.0, 60.0), "end", chosen)
+                is_named = random.random() < pool.share and not (pool.hidden and chosen in missing)
+                jobs[chosen] = at, at + pool.late if is_named else float("inf")
+                lasts = 2 * ENDS_AFTER if pool.hidden and chosen in missing else random.uniform(20.0, 60.0)
+                later(at + lasts, "end", chosen)
         elif what == "end":
+            later(at + pool.late, "over", number)
             later(at + pool.boots * random.uniform(0.7, 1.3), "boot")
             known.pop(number, None) if number not in known else known.update(
                 {number: known[number]._replace(absent_since=known[number].absent_since or at)}
             )
+        elif what == "over":
+            over.add(number)
         elif what == "boot":
             latest += 1
             idle.append(latest)
@@ -305,7 +346,15 @@ def members_of(pool: BusyPool) -> Iterator[tuple[float, list[Member]]]:
                 if each not in known:
                     known[each] = online(each, ephemeral=True, first_seen=at)
             if at > NOW and int(at - NOW) % 60 < 10:
-                yield at, [_member(each, jobs, missing, at) for each in known.values()]
+                reported = [_job(number, *job, at, number in over) for number, job in jobs.items()]
+                yield at, [_member(each, jobs, missing, at) for each in known.values()], queued_jobs(reported, at)
+
+
+def _job(number: int, started_at: float, delivered_at: float, at: float, is_over: bool) -> Job:
+    """A job that was queued when a runner took it, as deliveries report it."""
+    status = "over" if is_over else "running" if delivered_at <= at else "queued"
+    runner_id = None if status == "queued" else number
+    return Job(number, status, tuple(LABELS), "acme/app", started_at, runner_id)
 
 
 def _member(evidence: Evidence, jobs: dict[int, tuple[float, float]], missing: set[int], at: float) -> Member:
@@ -321,7 +370,8 @@ def _member(evidence: Evidence, jobs: dict[int, tuple[float, float]], missing: s
 def proven_after(pool: BusyPool) -> float | None:
     """Returns the seconds after the batch at which jobs show the losses to be real; None if they never do."""
     seen = survey(swept_at=NOW + 7200)
-    return next((at - NOW for at, members in members_of(pool) if are_lost_by_jobs(members, seen, at, LIMITS)), None)
+    found = (at for at, members, queued in members_of(pool) if are_lost_by_jobs(members, queued, seen, at, LIMITS))
+    return next((at - NOW for at in found), None)
 
 
 ORDERS = ("any", "oldest", "newest")
@@ -334,8 +384,16 @@ ORDERS = ("any", "oldest", "newest")
         {"slackens": 4.0},
         {"slackens": 20.0, "jobs_apart": 1.0, "boots": 20.0, "size": 60, "lost": 10},
         {"late": 300.0, "share": 0.5},
+        {"hidden": True},
+        {"hidden": True, "late": 60.0, "size": 90, "lost": 71},
     ],
-    ids=["fewer jobs", "hardly any job", "deliveries late and half of them missing"],
+    ids=[
+        "fewer jobs",
+        "hardly any job",
+        "deliveries late and half of them missing",
+        "the starts of their jobs are missing",
+        "and those of others are late",
+    ],
 )
 def test_a_false_loss_of_a_busy_pool_is_never_shown_to_be_real(order, changes):
     """Whatever order GitHub has, and whatever happens to the jobs at the same time."""

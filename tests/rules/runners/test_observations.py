@@ -11,7 +11,7 @@ from ghapp.runners.evidence import Evidence, Survey, observed_at
 from ghapp.runners.observations import (
     LIST_LAG_SECONDS,
     OVERTAKING_SECONDS,
-    STALE_LIST_SECONDS,
+    REPORT_SETTLES_SECONDS,
     absence_confirmed,
     busy_after_all,
     first_observation,
@@ -222,7 +222,7 @@ def test_a_report_of_a_removal_that_is_recorded_after_a_later_list_does_not_undo
     listed = registration_seen(online(observed_at=NOW), registration(online=True, busy=True), NOW + 21, listed=True)
     reported = retired_by_controller(listed, NOW + 20)
     assert (reported.retired_at, reported.observed_at, reported.listed) == (NOW + 20, NOW + 21, True)
-    again = registration_seen(reported, registration(online=True), NOW + 81, listed=True)
+    again = registration_seen(reported, registration(online=True), NOW + 141, listed=True)
     assert again.retired_at is None, "the second list"
 
 
@@ -468,22 +468,22 @@ LISTS, FLAWED, GET = {"listed": True}, {"listed": False, "alone": False}, {"list
 @pytest.mark.parametrize(
     ("seen", "retired_at"),
     [
-        ([(STALE_LIST_SECONDS + 1, LISTS)], NOW),
-        ([(1, LISTS), (STALE_LIST_SECONDS, LISTS)], NOW),
-        ([(1, LISTS), (STALE_LIST_SECONDS + MICROSECOND, LISTS)], None),
-        ([(STALE_LIST_SECONDS + 1, LISTS), (STALE_LIST_SECONDS + 1, LISTS)], NOW),
-        ([(STALE_LIST_SECONDS + 1, FLAWED), (STALE_LIST_SECONDS + 2, FLAWED)], NOW),
-        ([(MICROSECOND, GET)], None),
-        ([(0, GET)], NOW),
+        ([(REPORT_SETTLES_SECONDS + 1, LISTS)], NOW),
+        ([(1, LISTS), (REPORT_SETTLES_SECONDS, LISTS)], NOW),
+        ([(1, LISTS), (REPORT_SETTLES_SECONDS + MICROSECOND, LISTS)], None),
+        ([(REPORT_SETTLES_SECONDS + 1, LISTS), (REPORT_SETTLES_SECONDS + 1, LISTS)], NOW),
+        ([(REPORT_SETTLES_SECONDS + 1, FLAWED), (REPORT_SETTLES_SECONDS + 2, FLAWED)], NOW),
+        ([(REPORT_SETTLES_SECONDS + MICROSECOND, GET)], None),
+        ([(REPORT_SETTLES_SECONDS, GET)], NOW),
     ],
     ids=[
         "one list",
-        "two lists that may be stale",
-        "two lists, the second one later than stale lists",
+        "two lists, the second one of when the controller may not have acted yet, or stale",
+        "two lists, the second one later than that",
         "the same list twice",
         "lists that are not complete",
-        "a GET since then",
-        "a GET at the same moment",
+        "a GET",
+        "a GET when the controller may not have acted yet",
     ],
 )
 def test_a_report_of_a_removal_ends_when_github_contradicts_it(seen, retired_at):
@@ -495,7 +495,7 @@ def test_a_report_of_a_removal_ends_when_github_contradicts_it(seen, retired_at)
 
 @pytest.mark.parametrize(
     ("began_at", "retired_at"),
-    [(NOW - 1, NOW), (NOW + 60, NOW), (NOW + 60.001, None)],
+    [(NOW - 1, NOW), (NOW + REPORT_SETTLES_SECONDS, NOW), (NOW + REPORT_SETTLES_SECONDS + MICROSECOND, None)],
     ids=["before the report", "within what clocks may differ", "later"],
 )
 @pytest.mark.parametrize("is_over", [False, True], ids=["its start", "its end first"])
@@ -591,6 +591,9 @@ def test_a_job_vouches_although_the_clock_was_set_right_since_the_last_one():
     assert job_started(ahead, 2, NOW + 60, NOW + 61).running_job == 2
     over = job_ended(ahead, 1, NOW + 3630, NOW + 3600, NOW + 30)
     assert job_started(over, 2, NOW + 60, NOW + 61).running_job == 2
+    at_work = job_started(ahead, 2, NOW + 60, NOW + 61)
+    assert job_ended(at_work, 1, NOW + 3700, NOW + 3600, NOW + 700).running_job == 2
+    assert job_ended(at_work, 1, NOW + 3700, NOW + 3600, NOW + 3599.9).running_job == 2
 
 
 @pytest.mark.parametrize(

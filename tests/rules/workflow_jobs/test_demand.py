@@ -5,9 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ghapp.pods.pod import EphemeralRunner
+from ghapp.remediation.job_proof import QueuedJob
 from ghapp.settings import PoolSettings
 from ghapp.workflow_jobs.capacity import AvailableRunner
-from ghapp.workflow_jobs.demand import NONE_ASSIGNED, PoolDemand, assigned_by_pool
+from ghapp.workflow_jobs.demand import NONE_ASSIGNED, OVERTAKEN_SECONDS, PoolDemand, assigned_by_pool, queued_jobs
 from ghapp.workflow_jobs.demand import demand as demand_of
 from ghapp.workflow_jobs.job import QUEUED_TOO_LONG_SECONDS, RUNNING_TOO_LONG_SECONDS, Job, is_over
 from ghapp.workflow_jobs.job_queue import JobQueue, QueueInputs
@@ -246,3 +247,36 @@ def test_objects_are_counted_for_their_pool(rules, objects, counted):
 def test_a_pool_known_by_the_cluster_alone_is_shown():
     rows, _ = demand([], [worker("mac")], [], NOW, {"linux": 34})
     assert rows == [PoolDemand("linux", 0, 0, 0, 0, 34), PoolDemand("mac", 0, 0, 0, 0, None)]
+
+
+@pytest.mark.parametrize(
+    ("taken", "is_overtaken"),
+    [
+        (job(2, "running", runner_id=7, queued_at=NOW - 60 + MICROSECOND), True),
+        (job(2, "running", runner_id=7, queued_at=NOW - 60), False),
+        (job(2, "running", labels=("self-hosted", "LINUX-4vcpu"), runner_id=7, queued_at=NOW), True),
+        (job(2, "running", labels=("self-hosted",), runner_id=7, queued_at=NOW), False),
+        (job(2, "running", runner_id=7, queued_at=NOW + MICROSECOND), False),
+        (job(2, "queued", queued_at=NOW), False),
+        (job(2, "over", runner_id=7, queued_at=NOW), True),
+        (job(2, "over", queued_at=NOW), False),
+    ],
+    ids=[
+        "later",
+        "half a minute later",
+        "in another case",
+        "other labels",
+        "in the future",
+        "it waits",
+        "it is over",
+        "cancelled",
+    ],
+)
+def test_a_queued_job_is_overtaken_by_a_later_one_that_a_runner_took(taken, is_overtaken):
+    waiting = job(queued_at=NOW - 60 - OVERTAKEN_SECONDS)
+    found = queued_jobs([waiting, taken], NOW)
+    assert found[0] == QueuedJob(frozenset(waiting.labels), waiting.queued_at, is_overtaken)
+
+
+def test_jobs_that_github_holds_and_jobs_without_labels_wait_for_no_runner():
+    assert queued_jobs([job(waiting=True), job(labels=()), job(queued_at=NOW - 2 * QUEUED_TOO_LONG_SECONDS)], NOW) == []
