@@ -39,7 +39,6 @@ from jobs.reports.queue_report import report_queue
 from jobs.runners.check_runner import check
 from jobs.runners.confirm import confirm
 from jobs.runners.due_sweeps import sweep_due
-from jobs.runners.sweep import sweep
 from jobs.versions.end_dates import read_versions
 
 log = logger(__name__)
@@ -49,8 +48,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     JobName.REMEDIATE: remediate,
     JobName.INBOX: drain,
     JobName.INSTALLATIONS: discover,
-    JobName.SWEEP: sweep,
-    JobName.SWEEP_DUE: sweep_due,
+    JobName.SWEEP: sweep_due,
     JobName.REAP: reap,
     JobName.CHECK: check,
     JobName.REPORT: report,

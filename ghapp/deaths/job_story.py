@@ -15,8 +15,9 @@ from ghapp.deaths.cause import HAPPENED, OwnReason
 from ghapp.deaths.death import Death
 from ghapp.deaths.rerun import AUTO, WHY_NOT, Rerun, RerunNote, RerunRefusal, RerunState
 from ghapp.untrusted_text import shell_command
+from ghapp.wording import duration
 from ghapp.workflow_jobs.capacity import NOT_ASSIGNED_SECONDS
-from ghapp.workflow_jobs.explanation import QueueExplanation, duration
+from ghapp.workflow_jobs.explanation import QueueExplanation
 from ghapp.workflow_jobs.job import Job, is_over
 from ghapp.workflow_jobs.reason import QueueReason
 

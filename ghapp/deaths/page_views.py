@@ -33,7 +33,8 @@ from ghapp.report.documents import Fact
 from ghapp.web.pages.views.charts import ChartView
 from ghapp.web.pages.views.deaths_chart import CHARTED, MOST_COUNTED, deaths_over_time
 from ghapp.web.pages.views.paging import Paging, filter_of, page_of, paged, query_string, text_of
-from ghapp.web.pages.views.wording import Moment, TextPart, coded, counted, moment, web_address
+from ghapp.web.pages.views.wording import Moment, TextPart, coded, moment, web_address
+from ghapp.wording import capitalized, counted
 from ghapp.workflow_jobs.page_views import Reads
 
 DAY = 86_400.0
@@ -417,7 +418,7 @@ def death_page(
         else DeadJobView(
             job.id, job.name or f"Job {job.id}", job.repository, web_address(job.html_url), job.conclusion
         ),
-        moments=tuple(MomentLine(moment(at, now), _sentence(text)) for at, text in seen),
+        moments=tuple(MomentLine(moment(at, now), capitalized(text)) for at, text in seen),
         rerun=None if job is None or death.cause is Cause.CLEAN_EXIT else _rerun(death, rerun, now, manages=manages),
         advice=coded(death.advice_now),
         common=tuple(_common(death, others, now)),
@@ -496,10 +497,6 @@ def _tried(note: RerunNote, now: float) -> str:
 
 def _who(by: str) -> str:
     return "ghapp" if by == AUTO else by
-
-
-def _sentence(text: str) -> str:
-    return f"{text[:1].upper()}{text[1:]}"
 
 
 def _common(death: Death, others: Iterable[DeathLine], now: float) -> Iterable[str]:

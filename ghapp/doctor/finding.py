@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
+from ghapp.wording import counted
+
 
 class FindingStatus(StrEnum):
     """Severity. Only `wrong` fails the command."""
@@ -52,14 +54,10 @@ class FindingCounts(NamedTuple):
         return cls(counts.total(), counts[FindingStatus.WRONG], counts[FindingStatus.WARNING])
 
     def __str__(self) -> str:
-        total = _counted(self.checks, "check")
+        total = counted(self.checks, "check")
         named = ((self.problems, "problem"), (self.warnings, "warning"))
-        found = ", ".join(_counted(count, what) for count, what in named if count)
+        found = ", ".join(counted(count, what) for count, what in named if count)
         return f"{found} of {total}" if found else f"{total}: all well"
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count} {what}{'' if count == 1 else 's'}"
 
 
 def ok(group: str, name: str, text: str, org: str | None = None) -> Finding:

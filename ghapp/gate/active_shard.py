@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from ghapp.gate.terraform_log import TerraformRun
+from ghapp.wording import counted
 
 CONFIGURED, GITHUB, DEPLOY = "the configuration", "GitHub", "the last deploy"
 """Names of the three sources in messages."""
@@ -185,11 +186,6 @@ def shard_role(shard: str, statements: Sequence[SourceStatement]) -> ShardRole:
     if active is not None:
         return ShardRole(Role.ACTIVE if active == shard else Role.INACTIVE, active, disagree=False, text=text)
     return ShardRole(Role.INACTIVE if shard in denied else Role.UNKNOWN, None, disagree=False, text=text)
-
-
-def counted(count: int, what: str) -> str:
-    """Formats a number with its noun."""
-    return f"{count} {what}" if count == 1 else f"{count} {what}s"
 
 
 def _minutes() -> str:

@@ -13,15 +13,7 @@ from dataclasses import dataclass, replace
 from math import floor
 
 from ghapp.gate import active_shard, next_steps, shard_checks
-from ghapp.gate.active_shard import (
-    ACTIVE_SECONDS,
-    ActiveShardAnswer,
-    Deploy,
-    Role,
-    ShardRole,
-    SourceStatement,
-    counted,
-)
+from ghapp.gate.active_shard import ACTIVE_SECONDS, ActiveShardAnswer, Deploy, Role, ShardRole, SourceStatement
 from ghapp.gate.agents import agent_facts
 from ghapp.gate.deploy_results import failures_now, provision_of
 from ghapp.gate.next_steps import GateFailure, NextStep, UserImpact, cleanup_steps, report_command
@@ -31,6 +23,7 @@ from ghapp.gate.terraform_log import TerraformRun
 from ghapp.runners.evidence import Survey
 from ghapp.runners.next_attempt import NEEDS_AN_OWNER, blindness_of
 from ghapp.untrusted_text import shell_command
+from ghapp.wording import counted
 
 TWO_MINUTES = 120
 MOST_AGENTS = 3

@@ -12,13 +12,14 @@ from enum import IntEnum
 from typing import NamedTuple
 from urllib.parse import quote
 
-from ghapp.gate.active_shard import MOST_CANARIES, Deploy, Role, ShardRole, counted
+from ghapp.gate.active_shard import MOST_CANARIES, Deploy, Role, ShardRole
 from ghapp.gate.agents import ON_A_MACHINE
 from ghapp.gate.shard_status import RunningJob, ShardStatus, causes
 from ghapp.gate.terraform_log import TerraformRun
 from ghapp.installations.scope_paths import path_segment
 from ghapp.untrusted_text import shell_command
 from ghapp.versions.lifetime import parse_version
+from ghapp.wording import counted
 
 MOST_NAMED = 5
 """Maximum runners or jobs named in a sentence."""

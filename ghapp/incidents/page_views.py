@@ -15,7 +15,8 @@ from ghapp.remediation.fuse import FUSE_REASONS, WHOLE_INSTALLATION, FuseReason,
 from ghapp.report.documents import timestamp
 from ghapp.runners.verdict import Reason
 from ghapp.web.pages.views.paging import Paging, paged, query_string
-from ghapp.web.pages.views.wording import Moment, counted, duration, exact, moment
+from ghapp.web.pages.views.wording import Moment, exact, moment, page_duration
+from ghapp.wording import counted
 
 HEALED_ENDS = {LossEnd.SUCCESSOR_ONLINE, LossEnd.RETURNED, LossEnd.REREGISTERED}
 """Ends after which the pool has as many runners as before."""
@@ -101,7 +102,7 @@ def incident_line(incident: LossIncident, now: float) -> IncidentLine:
         state_of(incident),
         moment(incident.began, now),
         moment(incident.ended, now),
-        duration(now - incident.began) if incident.ended is None else exact(incident.ended - incident.began),
+        page_duration(now - incident.began) if incident.ended is None else exact(incident.ended - incident.began),
         len(incident.losses),
         sum(each.is_open for each in incident.losses),
         ends_of(incident.losses),
@@ -351,7 +352,7 @@ def _loss_sentence(incident: LossIncident, now: float) -> str:
         return f"{lost} {were} lost, and none waits; the fuse is {'stopped' if is_stopped else 'not closed yet'}."
     not_yet = f"{waiting:,} {'has' if waiting == 1 else 'have'} no successor online yet"
     stopped = ", and the fuse is stopped" if is_stopped else ""
-    return f"{lost} {were} lost, the first {duration(now - incident.began)} ago; {not_yet}{stopped}."
+    return f"{lost} {were} lost, the first {page_duration(now - incident.began)} ago; {not_yet}{stopped}."
 
 
 def _entries(incident: LossIncident, names: Names, interruptions: Sequence[Interruption]) -> Iterator[IncidentEntry]:
@@ -504,7 +505,7 @@ def _row(loss: RunnerLoss, names: Names, now: float) -> IncidentRow:
         PROOFS.get(loss.proof, ""),
         loss.end.value,
         ENDS[loss.end],
-        duration(now - loss.first_at) if loss.ended_at is None else exact(loss.ended_at - loss.first_at),
+        page_duration(now - loss.first_at) if loss.ended_at is None else exact(loss.ended_at - loss.first_at),
         None if loss.successor is None else _runner(loss.successor, {}, names),
     )
 

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from ghapp.installations.pool_matching import pool_of
 from ghapp.runners.evidence import Evidence
 from ghapp.untrusted_text import toml_string
+from ghapp.wording import counted
 from ghapp.workflow_jobs.labels import names_one_run
 
 SHARD_LABEL = "shard"
@@ -126,7 +127,7 @@ def suggested_config(fleets: Mapping[str, Iterable[Evidence]]) -> str:
 def _pool(pool: SuggestedPool) -> str:
     shards = f'shard_label = "{SHARD_LABEL}"      # a label like {SHARD_LABEL}:pink puts a runner on that shard\n'
     return (
-        f"\n[[pools]]                   # {pool.runners} runner{'' if pool.runners == 1 else 's'}\n"
+        f"\n[[pools]]                   # {counted(pool.runners, 'runner')}\n"
         f"org = {toml_string(pool.org)}\n"
         f"name = {toml_string(pool.name)}\n"
         f"labels = [{', '.join(map(toml_string, pool.labels))}]\n"

@@ -47,7 +47,8 @@ from ghapp.store.stores import Stores, open_stores, stores_over
 from ghapp.store.views import load_fleet
 from ghapp.terminal.tables import COLOURS, SEVERITIES, PlainTable, ShrinkingTable, plain
 from ghapp.untrusted_text import visible
-from ghapp.web.pages.views.wording import counted, exact
+from ghapp.web.pages.views.wording import exact
+from ghapp.wording import counted
 
 EVENTS_SHOWN = 8
 EVENTS_READ = 200

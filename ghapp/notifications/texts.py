@@ -16,6 +16,7 @@ from ghapp.report.headline import Headline, HeadlineKind
 from ghapp.report.links import PageLinks
 from ghapp.untrusted_text import shell_command, without_markup
 from ghapp.versions.lifetime import Urgency
+from ghapp.wording import counted
 
 Severity = Literal["info", "success", "warning", "failure"]
 """As Apprise names them; receivers show a colour or an icon."""
@@ -97,8 +98,10 @@ def _fuse(org: str, change: Change, replaced: int) -> Rendered:
     subject = "all pools together" if whole else f"pool {without_markup(change.subject)}"
     reason = without_markup(change.detail)
     if not change.level:
-        counted = f"{runners(replaced)} replaced since {clock(change.since)}. " if replaced or not whole else ""
-        lines = [f"{counted}Reason: {reason}."]
+        replacements = (
+            f"{counted(replaced, 'runner')} replaced since {clock(change.since)}. " if replaced or not whole else ""
+        )
+        lines = [f"{replacements}Reason: {reason}."]
         return f"the fuse of {subject} closed after {lasted(change)}", lines, "success"
     if change.level == Position.STOPPED.value:
         command = _command(resume_command(org, change.subject), "the command that `ghapp doctor` prints")
@@ -117,7 +120,7 @@ def _fuse(org: str, change: Change, replaced: int) -> Rendered:
 def _lost(change: Change) -> str:
     if change.subject == WHOLE_INSTALLATION and not change.affected:
         return "No runner of the account itself is lost; those of its repositories count, too."
-    return f"{runners(change.affected)} lost, without a successor online."
+    return f"{counted(change.affected, 'runner')} lost, without a successor online."
 
 
 def _blind(_org: str, change: Change, _replaced: int) -> Rendered:
@@ -139,7 +142,8 @@ def _unserved(_org: str, change: Change, _replaced: int) -> Rendered:
         f"Waiting since {clock(change.since)}: {without_markup(change.detail, LONGEST_LABELS)}.",
         "Run `ghapp jobs --unserved`.",
     ]
-    return f"{jobs(change.affected)} for {where} that no runner can take", lines, "warning"
+    jobs = counted(change.affected, "job waits", "jobs wait")
+    return f"{jobs} for {where} that no runner can take", lines, "warning"
 
 
 def _gate(org: str, change: Change, _replaced: int) -> Rendered:
@@ -159,7 +163,7 @@ def _version(org: str, change: Change, _replaced: int) -> Rendered:
         title = f"version {version} of the runner is not in use any more, or does not end"
         return title, [f"Reported for {lasted(change)}."], "success"
     command = _command(shell_command("ghapp", "versions", "--org", org), "`ghapp versions`")
-    lines = [f"{runners(change.affected)} online with this version.", f"Run {command} for what to do."]
+    lines = [f"{counted(change.affected, 'runner')} online with this version.", f"Run {command} for what to do."]
     if change.level == Urgency.ACTION.value:
         since = f" since {date}" if date else ""
         return f"version {version} of the runner gets no jobs any more{since}", lines, "failure"
@@ -202,13 +206,3 @@ def lasted(change: Change) -> str:
 def clock(at: float) -> str:
     """Formats a time for people: in UTC, to the minute."""
     return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M UTC")
-
-
-def runners(count: int) -> str:
-    """Returns the count with its noun."""
-    return "1 runner" if count == 1 else f"{count:,} runners"
-
-
-def jobs(count: int) -> str:
-    """Returns the count with its noun and verb."""
-    return "1 job waits" if count == 1 else f"{count:,} jobs wait"

@@ -73,7 +73,7 @@ IN_THE_SERVERS_WORDS = frozenset({Blocker.POLICY_FORBIDS, Blocker.CLUSTER_REFUSE
 """Blockers whose cause only the API server's own message names."""
 
 
-def sentence(blocker: str, words: str, unknown: str = "") -> str:
+def blocker_sentence(blocker: str, words: str, unknown: str = "") -> str:
     """Returns the sentence of a blocker, with the API server's message where that names the cause.
 
     Args:

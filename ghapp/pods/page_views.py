@@ -6,7 +6,8 @@ from typing import NamedTuple
 
 from ghapp.deaths.cluster_summary import ClusterSummary, phantom_since
 from ghapp.pods.phantom_kinds import Phantom, command_of, is_of_runner
-from ghapp.web.pages.views.wording import Moment, TextPart, coded, counted, moment
+from ghapp.web.pages.views.wording import Moment, TextPart, coded, moment
+from ghapp.wording import counted
 
 MOST_PHANTOMS = 20
 

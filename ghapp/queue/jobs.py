@@ -43,14 +43,10 @@ class JobName(StrEnum):
 
     CONFIRM = "jobs.confirm.confirm"
     REMEDIATE = "jobs.remediate.remediate"
-
     INBOX = "jobs.inbox.drain"
     INSTALLATIONS = "jobs.installations.discover"
     SCOPES = "jobs.installations.scopes.find_scopes"
     SWEEP = "jobs.sweep.sweep"
-    """Of one installation. Only the previous version's clock and buttons enqueue it."""
-
-    SWEEP_DUE = "jobs.runners.due_sweeps.sweep_due"
     REAP = "jobs.reap.reap"
     CHECK = "jobs.check.check"
     REPORT = "jobs.report.report"
@@ -73,7 +69,6 @@ QUEUE_OF = {
     JobName.INSTALLATIONS: "sweep",
     JobName.SCOPES: "sweep",
     JobName.SWEEP: "sweep",
-    JobName.SWEEP_DUE: "sweep",
     JobName.REAP: "sweep",
     JobName.CHECK: "report",
     JobName.REPORT: "report",
@@ -162,7 +157,7 @@ def enqueue(
         work.value,
         args=args,
         job_id=key,
-        timeout=SWEEP_TIMEOUT_SECONDS if work is JobName.SWEEP_DUE else TIMEOUT_SECONDS,
+        timeout=SWEEP_TIMEOUT_SECONDS if work is JobName.SWEEP else TIMEOUT_SECONDS,
         result_ttl=0,
         failure_ttl=FAILURE_TTL_SECONDS,
         retry=Retry(max=len(waits), interval=list(waits)),
@@ -191,14 +186,11 @@ def enqueue_due_sweeps(redis: Redis, most: int = 1) -> bool:
     Jobs of which the first left nothing cost little. More than one is needed for fleets that are large, or many.
     """
     keys = (f"sweep-due-{number}" for number in range(most))
-    return any(enqueue(redis, JobName.SWEEP_DUE, key=key, retry=False) for key in keys)
+    return any(enqueue(redis, JobName.SWEEP, key=key, retry=False) for key in keys)
 
 
 def enqueue_for_each(redis: Redis, work: JobName, installations: Sequence[int]) -> None:
-    """Enqueues periodic work for each of these installations, `MOST_INSTALLATIONS` in a job. Not retried.
-
-    The previous version's workers take one installation in a job, and fail with more: workers are upgraded first.
-    """
+    """Enqueues periodic work for each of these installations, `MOST_INSTALLATIONS` in a job. Not retried."""
     for at in range(0, len(installations), MOST_INSTALLATIONS):
         several = installations[at : at + MOST_INSTALLATIONS]
         kind = work.name.lower() + ("s" if len(several) > 1 else "")

@@ -10,7 +10,7 @@ then on two copies of it circulate. Each script here keeps two invariants:
 - An execution may change its job only while it is registered in `rq:wip:*`. An execution that was abandoned but
   continues (a frozen process, Redis unreachable) ends without an effect on the job, which another worker has by then.
 
-The keys remain RQ's, so that workers of the previous version can serve the same queues.
+The keys remain RQ's: its own tools read them, and so does what scales workers by the length of a queue.
 """
 
 from __future__ import annotations

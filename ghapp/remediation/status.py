@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
-from ghapp.pods.blockers import Blocker, sentence
+from ghapp.pods.blockers import Blocker, blocker_sentence
 from ghapp.pods.pod_claim import PodClaim
 from ghapp.remediation.fuse import FUSE_REASONS, Fuse, Position
 from ghapp.remediation.pause import PauseView
@@ -336,7 +336,7 @@ def _block(
     if deletion is not None and deletion.waits_for:
         is_for_a_person = deletion.waits_for in FOR_A_PERSON
         blocker = ReplacementBlocker.PERMISSION if is_for_a_person else ReplacementBlocker.CLUSTER
-        words = sentence(deletion.waits_for, deletion.words, "for details run `ghapp explain`")
+        words = blocker_sentence(deletion.waits_for, deletion.words, "for details run `ghapp explain`")
         return blocker, f"{words} ({deletion.waits_for})", is_for_a_person
     if (github := _github(evidence, terms)) is not None:
         return github

@@ -20,7 +20,7 @@ from ghapp.gate.judgement import Gate
 from ghapp.gate.shard_status import ShardRule, shard_of
 from ghapp.installations.pool_matching import rule_named
 from ghapp.leaks.orphan import Orphan
-from ghapp.pods.blockers import sentence
+from ghapp.pods.blockers import blocker_sentence
 from ghapp.pods.pod_claim import PodClaim
 from ghapp.remediation.fuse import Position
 from ghapp.remediation.pause import PauseView
@@ -361,7 +361,7 @@ def _is_left_to_arc(evidence: Evidence) -> bool:
 def _in_cluster(deletion: Deletion) -> list[tuple[float | None, Source, str]]:
     """Returns what was found in the cluster, and what was done there."""
     deleted = "ARC's object" if deletion.left_to_arc else "the pod"
-    waits = sentence(deletion.waits_for, deletion.words)
+    waits = blocker_sentence(deletion.waits_for, deletion.words)
     return [
         (deletion.found_at, "pod", f"found {deletion.found}"),
         (deletion.accepted_at, "pod", outcome(deletion)),

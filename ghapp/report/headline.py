@@ -104,13 +104,3 @@ def first_since(runners: Iterable[RunnerView]) -> float | None:
 def runners_page(pool: str, state: State) -> str:
     """Returns the path, below its organization, of the page of these runners."""
     return f"runners?{urlencode({'pool': pool, 'state': state.value}, quote_via=quote)}"
-
-
-def are(count: int) -> str:
-    """Returns the verb of a count."""
-    return "is" if count == 1 else "are"
-
-
-def counted(count: int, noun: str) -> str:
-    """Returns a number with its noun: `1 runner`, `2,000 runners`."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"

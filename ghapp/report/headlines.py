@@ -21,7 +21,7 @@ from ghapp.gate.shard_status import shard_of
 from ghapp.installations.pool_matching import rule_named
 from ghapp.pods.phantom_kinds import Phantom, PhantomKind, command_of, key
 from ghapp.report.fleet import FleetView, PoolView, RunnerView
-from ghapp.report.headline import BY_ITSELF, Headline, HeadlineKind, Severity, are, counted, first_since, runners_page
+from ghapp.report.headline import BY_ITSELF, Headline, HeadlineKind, Severity, first_since, runners_page
 from ghapp.report.loss_headlines import (
     fuse_headlines,
     lasting_suspect_headlines,
@@ -34,6 +34,7 @@ from ghapp.runners.verdict import Limits, Reason, State
 from ghapp.untrusted_text import shell_command
 from ghapp.versions.advice import version_text
 from ghapp.versions.lifetime import Urgency, VersionState
+from ghapp.wording import are, counted
 from ghapp.workflow_jobs.demand import UnservedJob
 from ghapp.workflow_jobs.reason import STUCK
 

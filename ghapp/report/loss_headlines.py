@@ -23,9 +23,10 @@ from ghapp.remediation.status import (
 )
 from ghapp.report.documents import time_of
 from ghapp.report.fleet import FleetView, PoolView
-from ghapp.report.headline import Headline, HeadlineKind, Severity, are, counted, first_since, runners_page
+from ghapp.report.headline import Headline, HeadlineKind, Severity, first_since, runners_page
 from ghapp.runners.verdict import State
 from ghapp.untrusted_text import shell_command
+from ghapp.wording import are, counted
 
 MOST_BLOCKERS = 3
 """What lost runners of one pool wait for, in one sentence."""

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 from ghapp.remediation.status import ReplacementStage, ReplacementStatus
 from ghapp.report.fleet import PoolView
-from ghapp.report.headline import counted
 from ghapp.report.loss_headlines import blocker_text
 from ghapp.untrusted_text import one_line
+from ghapp.wording import counted
 
 MOST_LISTED = 20
 """Pools and statuses that are listed; the runners of others are in the total alone."""

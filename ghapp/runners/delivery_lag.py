@@ -13,6 +13,7 @@ from typing import NamedTuple
 from ghapp.runners.evidence import LIST_LASTS_SECONDS, Evidence, Survey, covered_seconds
 from ghapp.runners.observations import LIST_LAG_SECONDS
 from ghapp.runners.verdict import is_absent, missing_since
+from ghapp.wording import duration
 
 HOLD_SECONDS = 3600.0
 """An absence waits at most this long for deliveries, counted in time that complete lists cover."""
@@ -379,10 +380,3 @@ def was_confirmed_without_deliveries(evidence: Evidence) -> bool:
 def in_words(gaps: Sequence[DeliveryGap]) -> str:
     """Returns the gaps as one sentence without its full stop; empty without any."""
     return "; ".join(gap.text for gap in gaps)
-
-
-def duration(seconds: float) -> str:
-    """Returns a duration of up to some hours for people: `40 s`, `12 min`, `2.5 h`."""
-    if seconds < 120:  # noqa: PLR2004
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"  # noqa: PLR2004

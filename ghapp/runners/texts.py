@@ -12,10 +12,10 @@ from ghapp.remediation.status import ReplacementStage, ReplacementStatus
 from ghapp.report.check_run import LONGEST
 from ghapp.report.documents import time_of
 from ghapp.report.fleet import FleetView, PoolView, RunnerView
-from ghapp.report.headline import are
 from ghapp.report.markdown import NOTHING, code, cut, heading, prose, row
 from ghapp.runners.next_attempt import OVERDUE
 from ghapp.runners.verdict import Reason, State, is_absent
+from ghapp.wording import are
 
 LONGEST_WHY = 200
 

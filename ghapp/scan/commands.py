@@ -21,7 +21,7 @@ from ghapp.scan.looks import LONGEST_GAP_SECONDS
 from ghapp.scan.reader import Scan, read_scopes
 from ghapp.scan.token import FoundToken, GitHubHost, find_token, token_of_gh
 from ghapp.untrusted_text import one_line, shell_command
-from ghapp.workflow_jobs.explanation import duration
+from ghapp.wording import duration
 
 LEAST_SECONDS = 1.0
 

@@ -16,7 +16,7 @@ from ghapp.installations.pool_matching import GENERIC_LABELS, PoolMatcher
 from ghapp.installations.scope import Scope, ScopeKind
 from ghapp.pods.assigned_job import JobOfRun
 from ghapp.report.fleet import FleetView, PoolView, by_pool
-from ghapp.report.headline import Headline, HeadlineKind, Severity, are, counted
+from ghapp.report.headline import Headline, HeadlineKind, Severity
 from ghapp.report.headlines import headlines
 from ghapp.report.org_view import OrgView
 from ghapp.runners.absence import GetResult
@@ -25,6 +25,7 @@ from ghapp.runners.next_attempt import BLINDNESS
 from ghapp.runners.verdict import Limits, Reason, Verdict
 from ghapp.scan.looks import ListDifference, Look, Observed, ScannedRunner, fold_lists, observed, verdict_of
 from ghapp.versions.lifetime import EndDates, VersionStatus
+from ghapp.wording import are, counted
 from ghapp.workflow_jobs.capacity import NOT_ASSIGNED_SECONDS, available_runners
 from ghapp.workflow_jobs.demand import UnservedJob
 from ghapp.workflow_jobs.explanation import QueueExplanation, explain

@@ -12,7 +12,6 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from ghapp.report import markdown
-from ghapp.report.headline import counted
 from ghapp.runners.verdict import State
 from ghapp.scan.documents import (
     ScanDocument,
@@ -24,7 +23,7 @@ from ghapp.scan.findings import WORST_FIRST, WRONG
 from ghapp.scan.looks import ListDifference
 from ghapp.terminal.tables import COLOURS, SEVERITIES, PlainTable, ShrinkingTable, copyable, epoch, new_table
 from ghapp.versions.documents import VersionDocument
-from ghapp.workflow_jobs.explanation import duration
+from ghapp.wording import counted, duration
 
 MOST_ROWS = 15
 """Rows of one table."""
@@ -108,11 +107,6 @@ def job_name(job: WaitingJobDocument) -> str:
     return f"{job['repository']} {' / '.join(filter(None, (job['workflow'], job['name'])))}".rstrip()
 
 
-def some_repositories(count: int) -> str:
-    """Returns a number of repositories in words."""
-    return "1 repository" if count == 1 else f"{count:,} repositories"
-
-
 def label_lines(scope: ScopeDocument) -> Iterator[str]:
     """Returns what jobs and runners do not have in common."""
     unserved = [f"{each['label']} ({counted(each['jobs'], 'job')})" for each in scope["unserved_labels"]]
@@ -132,7 +126,8 @@ def group_lines(scope: ScopeDocument) -> Iterator[str]:
         elif repositories is None:
             admits = "selected repositories only, and which ones cannot be read"
         else:
-            admits = f"{some_repositories(len(repositories))} only{'' if public else ', and no public one'}"
+            count = counted(len(repositories), "repository", "repositories")
+            admits = f"{count} only{'' if public else ', and no public one'}"
         yield f"runner group {each['name']}: {admits}"
 
 
@@ -141,9 +136,11 @@ def coverage_line(scope: ScopeDocument) -> str:
     known = scope["coverage"]
     if not known["repositories"]:
         return ""
-    read, of = some_repositories(known["repositories"]), known["of_repositories"]
+    read, of = counted(known["repositories"], "repository", "repositories"), known["of_repositories"]
     if of is not None and of != known["repositories"]:
-        read = f"{known['repositories']:,} of {some_repositories(of)}, those that were pushed to last"
+        read = (
+            f"{known['repositories']:,} of {counted(of, 'repository', 'repositories')}, those that were pushed to last"
+        )
     runs = counted(known["of_runs"], "unfinished run")
     if known["runs"] != known["of_runs"]:
         runs = f"{known['runs']:,} of {runs}"

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import ParamSpec, TypeVar
 
 from ghapp.errors import ConfigurationError
+from ghapp.wording import counted
 
 MOST_NAMED = 20
 """Mistakes in a message; those beyond are counted."""
@@ -52,7 +53,5 @@ class Mistakes:
         if self._texts:
             texts = [*self._texts]
             hidden_count = len(texts) - MOST_NAMED
-            more = (
-                [f"… and {hidden_count:,} more mistake{'' if hidden_count == 1 else 's'}"] if hidden_count > 0 else []
-            )
+            more = [f"… and {counted(hidden_count, 'more mistake')}"] if hidden_count > 0 else []
             raise ConfigurationError(*texts[:MOST_NAMED], *more)

@@ -21,7 +21,7 @@ from ghapp.terminal.tables import (
     to_the_second,
 )
 from ghapp.untrusted_text import visible
-from ghapp.workflow_jobs.explanation import duration
+from ghapp.wording import duration
 
 STATE_COLOURS = {"queued": "yellow", "running": "green", "over": "bright_black"}
 

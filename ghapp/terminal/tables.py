@@ -21,6 +21,7 @@ from ghapp.installations.pool_matching import LONGEST_POOL
 from ghapp.leaks.tick import WAITS
 from ghapp.report.documents import timestamp
 from ghapp.untrusted_text import visible
+from ghapp.wording import duration
 
 ANY_WIDTH = 100_000
 
@@ -242,7 +243,7 @@ def headlines_text(headlines: Iterable[Mapping[str, Any]], now: float) -> Render
     """Returns what is wrong, the worst first, each with what to do below it."""
     lines = []
     for each in headlines:
-        since = "" if each["since"] is None else f" (for {_duration(now - epoch(each['since']))})"
+        since = "" if each["since"] is None else f" (for {duration(now - epoch(each['since']))})"
         lines.append(copyable(f"{each['org']}: {each['text']}{since}", SEVERITIES[each["severity"]]))
         action = f"`{each['command']}`" if each["command"] else each["link"]
         if each["step"]:
@@ -256,10 +257,10 @@ def _last_seen(document: Mapping[str, Any], now: float) -> str:
     A lost runner whose replacement runner is online is healed, and no longer invalidated.
     """
     if _shown_state(document) == "healed" and document["remediation"]["since"] is not None:
-        return f"healed {_duration(now - epoch(document['remediation']['since']))} ago"
+        return f"healed {duration(now - epoch(document['remediation']['since']))} ago"
     if document["state"] in ABSENT and document["since"] is not None:
-        return f"{document['state']} for {_duration(now - epoch(document['since']))}"
-    return "never" if document["age_seconds"] is None else f"{_duration(document['age_seconds'])} ago"
+        return f"{document['state']} for {duration(now - epoch(document['since']))}"
+    return "never" if document["age_seconds"] is None else f"{duration(document['age_seconds'])} ago"
 
 
 def explanation(document: Mapping[str, Any], page: str | None = None) -> RenderableType:
@@ -429,15 +430,7 @@ def epoch(timestamp: str) -> float:
 
 def ago(timestamp: str | None, now: float) -> str:
     """Returns the time since an RFC 3339 time, as people say it: `14 min ago`; empty for None."""
-    return "" if timestamp is None else f"{_duration(now - epoch(timestamp))} ago"
-
-
-def _duration(seconds: float) -> str:
-    """Returns a duration in the largest unit of which it has at least two."""
-    for unit, length in (("d", 86_400), ("h", 3600), ("min", 60)):
-        if seconds >= 2 * length:
-            return f"{seconds // length:.0f} {unit}"
-    return f"{max(0.0, seconds):.0f} s"
+    return "" if timestamp is None else f"{duration(now - epoch(timestamp))} ago"
 
 
 def _shown_state(document: Mapping[str, Any]) -> str:

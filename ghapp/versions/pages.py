@@ -11,7 +11,8 @@ from ghapp.versions.advice import VersionStep, version_text
 from ghapp.versions.counts import PoolVersion
 from ghapp.versions.lifetime import Urgency, VersionState, VersionStatus
 from ghapp.web.pages.page import Page, Values, Visit
-from ghapp.web.pages.views.wording import Moment, counted, moment
+from ghapp.web.pages.views.wording import Moment, moment
+from ghapp.wording import counted
 
 MOST_POOLS, MOST_STEPS = 20, 10
 """Of one version."""

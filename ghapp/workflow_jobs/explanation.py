@@ -9,6 +9,7 @@ from ghapp.installations.pool_matching import GENERIC_LABELS
 from ghapp.remediation.fuse import WHOLE_INSTALLATION, resume_command
 from ghapp.remediation.status import ReplacementBlocker, ReplacementTerms, pool_block
 from ghapp.untrusted_text import shell_command
+from ghapp.wording import are, counted, duration
 from ghapp.workflow_jobs.capacity import NOT_ASSIGNED_SECONDS
 from ghapp.workflow_jobs.job import Job
 from ghapp.workflow_jobs.job_queue import JobQueue
@@ -138,7 +139,7 @@ def _group(queue: JobQueue, job: Job, placement: Placement) -> _Words:
 
 def _busy(queue: JobQueue, job: Job, placement: Placement) -> _Words:
     online, ahead, pool = placement.count("online"), queue.ahead(job), placement.pool
-    text = f"{_all_runners(online)} of {placement.pools} {'is' if online == 1 else 'are'} busy; {_jobs(ahead)} ahead"
+    text = f"{_all_runners(online)} of {placement.pools} {are(online)} busy; {counted(ahead, 'job')} ahead"
     typical = queue.typical_wait_seconds(pool)
     usual = "no job of the pool started within the last hour"
     if typical is not None:
@@ -227,7 +228,7 @@ def _runners_lost(queue: JobQueue, _: Job, placement: Placement) -> _Words:
 
 def _offline(_queue: JobQueue, _job: Job, placement: Placement) -> _Words:
     count = placement.count("offline")
-    text = f"{_all_runners(count)} of {placement.pools} {'is' if count == 1 else 'are'} offline"
+    text = f"{_all_runners(count)} of {placement.pools} {are(count)} offline"
     why = "GitHub lists them as registered and offline; ghapp replaces offline runners only if the pool asks for it"
     return text, [QueueStep(f"start the runners of {placement.pool}, or check their network", why)]
 
@@ -245,14 +246,6 @@ _WORDS = {
     QueueReason.RUNNERS_LOST: _runners_lost,
     QueueReason.RUNNERS_OFFLINE: _offline,
 }
-
-
-def duration(seconds: float) -> str:
-    """Formats a duration in its largest unit of which it has at least two."""
-    for unit, length in (("d", 86_400), ("h", 3600), ("min", 60)):
-        if seconds >= 2 * length:
-            return f"{seconds // length:.0f} {unit}"
-    return f"{max(0.0, seconds):.0f} s"
 
 
 def _labels(labels: Sequence[str]) -> str:
@@ -276,7 +269,3 @@ def _all_runners(count: int) -> str:
 
 def _lost(count: int, pool: str) -> str:
     return f"1 runner of {pool} is lost" if count == 1 else f"{count} runners of {pool} are lost"
-
-
-def _jobs(count: int) -> str:
-    return f"{count} job{'' if count == 1 else 's'}"

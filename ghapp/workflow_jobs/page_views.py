@@ -14,7 +14,8 @@ from urllib.parse import urlencode
 from ghapp.deaths.job_story import TO_RUN_AGAIN, JobOutcome, StoryStep, job_story, may_be_run_again
 from ghapp.installations.pool_matching import OTHER_POOL
 from ghapp.web.pages.views.paging import Paging, filter_of, page_of, paged, query_string, text_of
-from ghapp.web.pages.views.wording import Moment, duration, exact, moment, web_address
+from ghapp.web.pages.views.wording import Moment, exact, moment, page_duration, web_address
+from ghapp.wording import capitalized, sentence
 from ghapp.workflow_jobs.demand import PoolDemand, demand
 from ghapp.workflow_jobs.documents import JOB_STATES, select_jobs, state_of
 from ghapp.workflow_jobs.explanation import QueueExplanation, QueueStep, explain
@@ -200,11 +201,6 @@ def jobs_page(
     )
 
 
-def sentence(text: str) -> str:
-    """Returns a text as a sentence; a command keeps its first letter."""
-    return f"{text}." if text.startswith("ghapp ") else f"{text[:1].upper()}{text[1:]}."
-
-
 def name_of(job: Job) -> str:
     """Returns the name of a job, or its id."""
     return job.name or f"Job {job.id}"
@@ -385,17 +381,17 @@ def job_page(queue: JobQueue, job: Job, outcome: JobOutcome, now: float) -> JobP
         queued=moment(job.queued_at, now),
         started=moment(begun, now),
         ended=moment(job.ended_at, now),
-        waited=(duration if line.state == "queued" else exact)(max(0.0, waited_until - job.queued_at)),
+        waited=(page_duration if line.state == "queued" else exact)(max(0.0, waited_until - job.queued_at)),
         ran=""
         if begun is None
-        else (duration if job.ended_at is None else exact)(max(0.0, (job.ended_at or now) - begun)),
+        else (page_duration if job.ended_at is None else exact)(max(0.0, (job.ended_at or now) - begun)),
         why=None if why is None else _why(line, why, now),
         is_held=job.waiting and line.state == "queued",
         may_be_run_again=may_be_run_again(job, outcome),
         story=tuple(
             StoryLine(
                 moment(each.at, now),
-                f"{each.text[:1].upper()}{each.text[1:]}{TO_RUN_AGAIN}" if each.command else sentence(each.text),
+                f"{capitalized(each.text)}{TO_RUN_AGAIN}" if each.command else sentence(each.text),
                 is_bad=each.step is StoryStep.DIED,
                 command=each.command,
             )
@@ -411,7 +407,7 @@ def _why(line: JobLine, found: QueueExplanation, now: float) -> WhyView:
         sentence=sentence(found.text),
         since=moment(found.since, now),
         ahead=found.ahead,
-        typical="" if typical is None else duration(typical),
+        typical="" if typical is None else page_duration(typical),
         steps=tuple(_step(each) for each in found.next),
         stuck=line.stuck,
     )

@@ -17,8 +17,9 @@ from ghapp.report.documents import time_of
 from ghapp.report.fleet import FleetView
 from ghapp.report.markdown import NOTHING, code, cut, heading, row
 from ghapp.untrusted_text import shell_command
+from ghapp.wording import counted, duration, sentence
 from ghapp.workflow_jobs.demand import PoolDemand
-from ghapp.workflow_jobs.explanation import QueueExplanation, duration, explain
+from ghapp.workflow_jobs.explanation import QueueExplanation, explain
 from ghapp.workflow_jobs.job import Job
 from ghapp.workflow_jobs.job_queue import JobQueue
 from ghapp.workflow_jobs.queue_check import REFRESH_SECONDS, FollowedJob, QueueCheck
@@ -164,7 +165,7 @@ def _sentence(text: str) -> str:
     """Returns a text as a sentence; as code, unchanged, if it has characters that Markdown may interpret."""
     if not _PLAIN.fullmatch(text) or _LINKED.search(text) or len(text) > LONGEST_TEXT:
         return f"{code(text, LONGEST_TEXT)}."
-    return f"{text}." if text.startswith("ghapp ") else f"{text[0].upper()}{text[1:]}."
+    return sentence(text)
 
 
 def _text(waiting: Sequence[FollowedJob], explained: dict[int, QueueExplanation | None], count: int) -> str:
@@ -247,7 +248,7 @@ def unserved_text(fleet: FleetView) -> str:
     if not found:
         return ""
     count = len(fleet.unserved)
-    head = f"### No online runner can take {'1 queued job' if count == 1 else f'{count} queued jobs'}\n\n"
+    head = f"### No online runner can take {counted(count, 'queued job')}\n\n"
     command = code(shell_command("ghapp", "jobs", "--unserved", "--org", fleet.org))
     head += f"{command} lists them; `ghapp why` explains one.\n\n"
     head += heading("Pool", "Reason", "Jobs", "Oldest since", numbers=("Jobs",))

@@ -59,7 +59,7 @@ async def drain_inbox(context: JobContext) -> int:
     entry that is processed twice, or after a later one, changes nothing.
     """
     async with context.locks.acquire("inbox", "drain") as mine:
-        if not mine:  # held by the previous version, or by a worker that was killed a moment ago
+        if not mine:  # held by another drain, or by a worker that was killed a moment ago
             return 0
         drained, ends = 0, time.monotonic() + LONGEST_SECONDS
         while entries := await context.inbox.take(MOST):

@@ -25,6 +25,7 @@ from ghapp.runners.remains import RemainsKind
 from ghapp.runners.verdict import is_absent
 from ghapp.store.presses import FAILED
 from ghapp.versions.lifetime import EndDates, ended_versions, versions_to_ask
+from ghapp.wording import counted
 from jobs.context import JobContext
 from jobs.delivery_gaps.completeness import expect_deliveries
 from jobs.failed_calls import record_failed_calls
@@ -78,8 +79,8 @@ class SweepResult:
     @property
     def outcome(self) -> str:
         """What it found and what remains lost, in words: of "Sweep now"."""
-        calls = f"{self.calls:,} call{'' if self.calls == 1 else 's'}"
-        suspects = f"{self.suspects:,} suspect{'' if self.suspects == 1 else 's'}" if self.suspects else "no suspect"
+        calls = counted(self.calls, "call")
+        suspects = counted(self.suspects, "suspect") if self.suspects else "no suspect"
         found = f"{FAILED}{self.flaw}, {calls}" if self.flaw else f"found {suspects}, {calls}"
         return f"{found}; {self.losses.in_words}" if self.losses is not None and self.losses.runners else found
 

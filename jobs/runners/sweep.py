@@ -31,7 +31,7 @@ from ghapp.runners.evidence import Survey
 from ghapp.runners.verdict import Reason
 from ghapp.store.presses import JOINED, SWEEP_TOPIC, Press
 from ghapp.store.views import load_remaining_losses
-from jobs.context import JobContext, configured, open_context
+from jobs.context import JobContext
 from jobs.failed_calls import reason_of_failure
 from jobs.installations.discover import list_repositories_again
 from jobs.installations.enrol import warn_of_name
@@ -50,12 +50,6 @@ RECORDING_SECONDS = 2.0
 
 FORGET_SECONDS = 600.0
 """While no list can be read, one sweep in so many seconds deletes what deliveries have left behind."""
-
-
-async def sweep(installation_id: int) -> None:
-    """The job of the previous version: one sweep."""
-    async with open_context(configured()) as context:
-        await sweep_installation(context, installation_id)
 
 
 async def sweep_installation(

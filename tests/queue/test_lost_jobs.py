@@ -106,9 +106,9 @@ def test_what_is_registered_as_started_is_not_lost_though_its_heartbeat_be_overd
     assert jobs.find_lost(queue_redis) == set()
 
 
-def test_what_was_enqueued_by_a_process_of_another_version_is_found_once_it_is_asked_for_again(queue_redis):  # noqa: F811
+def test_what_is_missing_from_the_known_jobs_is_found_once_it_is_asked_for_again(queue_redis):  # noqa: F811
     taken(queue_redis)
-    queue_redis.delete(transitions.KNOWN_JOBS)  # which the previous version does not keep
+    queue_redis.delete(transitions.KNOWN_JOBS)
     assert jobs.find_lost(queue_redis) == set()
     assert not jobs.enqueue_report(queue_redis, 7)
     (lost,) = jobs.find_lost(queue_redis)

@@ -169,21 +169,6 @@ async def test_a_name_that_is_in_two_hashes_refers_to_the_latest_id(redis, order
     assert await runners.ids_of(ORG, ["moved"]) == {"moved": 9_001}
 
 
-async def test_names_that_the_previous_version_wrote_are_found_updated_and_deleted(redis):
-    count, runners = 2 * MOST_NAMES, Runners(redis)
-    await redis.hset(keys.names(ORG), mapping={f"linux-{each}": each for each in range(1, count + 1)})
-    again = {each: first(RUNNER._replace(id=each, name=f"linux-{each - count}")) for each in (count + 1, count + 2)}
-    await runners.revise(ORG, again)
-    assert await runners.ids_of(ORG, ["linux-1", "linux-2", "linux-3"]) == {
-        "linux-1": count + 1,
-        "linux-2": count + 2,
-        "linux-3": 3,
-    }
-    await runners.revise(ORG, {count + 1: lambda _: None})
-    assert await runners.ids_of(ORG, ["linux-1"]) == {}
-    assert await redis.keys(f"{keys.names(ORG)}:*") == []
-
-
 async def test_ten_thousand_names_take_few_bytes_each(redis):
     await Runners(redis).revise(ORG, fleet(1, 10_000))
     found = await redis.keys(f"{keys.names(ORG)}*")

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from ghapp.remediation.fuse import Fuse, FuseReason, Position
 from ghapp.versions.advice import VersionStep
-from ghapp.workflow_jobs.explanation import duration, explain
+from ghapp.wording import duration
+from ghapp.workflow_jobs.explanation import explain
 from ghapp.workflow_jobs.labels import LONGEST_LABEL, edit_distance, nearest_label
 from ghapp.workflow_jobs.reason import QueueReason
 from ghapp.workflow_jobs.runner_groups import RunnerGroup, RunnerGroups

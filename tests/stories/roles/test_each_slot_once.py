@@ -13,7 +13,7 @@ from datetime import datetime
 
 import pytest
 
-from ghapp.queue.jobs import QUEUES
+from ghapp.queue.jobs import QUEUES, JobName
 from ghapp.sandbox.config import OrgConfig, PoolConfig, SandboxConfig
 from ghapp.sandbox.server import SandboxServer
 from ghapp.store import keys
@@ -26,7 +26,7 @@ SWEEP_SECONDS = 1.0
 KILLS = 3
 WATCHED_SECONDS = 10
 STEPS = list(killed_worker.STEPS)
-DYING = (killed_worker.__file__, "jobs.runners.due_sweeps.sweep_due")
+DYING = (killed_worker.__file__, JobName.SWEEP.value)
 POLICY = f"""
 [sweep]
 interval_seconds = {INTERVAL_SECONDS}

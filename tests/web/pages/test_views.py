@@ -33,7 +33,8 @@ from ghapp.web.pages.views.github_status import github_page
 from ghapp.web.pages.views.overview import overview
 from ghapp.web.pages.views.paging import PAGE_SIZE
 from ghapp.web.pages.views.system import audit_lines, system_page
-from ghapp.web.pages.views.wording import counted, due, duration, moment
+from ghapp.web.pages.views.wording import due, moment, page_duration
+from ghapp.wording import counted
 from ghapp.workflow_jobs.demand import PoolDemand
 from ghapp.workflow_jobs.job import Job
 from tests.report.fleets import fleet_of, healed
@@ -116,7 +117,7 @@ def test_a_count_has_its_noun():
         "1 runner",
         "2,000 deliveries",
     ]
-    assert duration(7260) == "2 h 1 min"
+    assert page_duration(7260) == "2 h 1 min"
 
 
 # The overview.

@@ -13,7 +13,8 @@ from ghapp.deaths.patterns import DeathSummary
 from ghapp.incidents.history import step_of
 from ghapp.web.pages.views.charts import ChartKind, ChartSeries, ChartView
 from ghapp.web.pages.views.history import cause_colour, series_colour
-from ghapp.web.pages.views.wording import counted, duration
+from ghapp.web.pages.views.wording import page_duration
+from ghapp.wording import counted
 
 CHARTED = ("cause", "pool", "node")
 """Kinds of values by which deaths are drawn; the first by default."""
@@ -46,7 +47,7 @@ def deaths_over_time(found: Sequence[DeathSummary], by: str, span: tuple[float, 
         )
         for at, name in enumerate(dict.fromkeys(names.values()))
     )
-    summary = f"{counted(len(found), 'death')} in steps of {duration(width)}, in UTC."
+    summary = f"{counted(len(found), 'death')} in steps of {page_duration(width)}, in UTC."
     return ChartView("deaths", f"Deaths by {by}", summary, ChartKind.STACKED_BARS, begin, width, series)
 
 

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ghapp.web.examination import FindingLike
-from ghapp.web.pages.views.wording import Moment, TextPart, coded, counted, moment
+from ghapp.web.pages.views.wording import Moment, TextPart, coded, moment
+from ghapp.wording import are, counted
 
 ORDER = ("wrong", "warning", "ok")
 KINDS = {"wrong": "stopped", "warning": "suspect", "ok": "good"}
@@ -56,7 +57,7 @@ def _sentence(wrong: int, warnings: int, total: int) -> str:
         also = f", and {counted(warnings, 'warning')}" if warnings else ""
         return f"{counted(wrong, 'check')} failed{also}."
     if warnings:
-        return f"No check failed; there {'is' if warnings == 1 else 'are'} {counted(warnings, 'warning')}."
+        return f"No check failed; there {are(warnings)} {counted(warnings, 'warning')}."
     return f"All {total} checks passed."
 
 

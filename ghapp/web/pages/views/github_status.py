@@ -11,7 +11,8 @@ from ghapp.runners.next_attempt import blindness_of
 from ghapp.runners.verdict import Reason
 from ghapp.untrusted_text import shell_command
 from ghapp.web.pages.views.overview import OpenItem, items_about_blindness
-from ghapp.web.pages.views.wording import Moment, TextPart, coded, due, duration, moment
+from ghapp.web.pages.views.wording import Moment, TextPart, coded, due, moment, page_duration
+from ghapp.wording import sentence
 
 MOST_SPANS = 10
 
@@ -61,11 +62,6 @@ class GitHubPageView(NamedTuple):
     blind: tuple[BlindSpan, ...]
 
 
-def sentence(text: str) -> str:
-    """Returns a text as a sentence."""
-    return f"{text[:1].upper()}{text[1:]}."
-
-
 def github_page(
     fleet: FleetView,
     installation: Installation,
@@ -87,11 +83,11 @@ def github_page(
     survey, attempt = fleet.view.survey, fleet.attempt
     known = blindness_of(attempt.prevented_by, fleet.org)
     spans = [
-        BlindSpan(moment(begin, now), moment(end, now), duration(end - begin))
+        BlindSpan(moment(begin, now), moment(end, now), page_duration(end - begin))
         for begin, end in reversed(survey.blind[-MOST_SPANS:])
     ]
     if survey.failing_since is not None:
-        spans.insert(0, BlindSpan(moment(survey.failing_since, now), None, duration(now - survey.failing_since)))
+        spans.insert(0, BlindSpan(moment(survey.failing_since, now), None, page_duration(now - survey.failing_since)))
     return GitHubPageView(
         blind_now=tuple(items_about_blindness(fleet, now)),
         next_at=due(attempt.at, now),
@@ -108,8 +104,8 @@ def github_page(
         used=allowance.used,
         usable=int(allowance.limit * limits.share),
         left=left(allowance, limits),
-        resets=f"in {duration(allowance.resets_in)}" if allowance.resets_in > 0 else "",
-        held=duration(allowance.held_for) if allowance.held_for > 0 else "",
+        resets=f"in {page_duration(allowance.resets_in)}" if allowance.resets_in > 0 else "",
+        held=page_duration(allowance.held_for) if allowance.held_for > 0 else "",
         share=round(100 * limits.share),
         missing=tuple(installation.missing()),
         lacks_unknown=Reason.PERMISSION_MISSING in (survey.failure, attempt.prevented_by),

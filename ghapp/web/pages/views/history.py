@@ -21,7 +21,8 @@ from ghapp.incidents.history import (
 )
 from ghapp.runners.verdict import State
 from ghapp.web.pages.views.charts import ChartKind, ChartSeries, ChartView, Sparkline, Value, sparkline
-from ghapp.web.pages.views.wording import counted, duration, exact
+from ghapp.web.pages.views.wording import exact, page_duration
+from ghapp.wording import counted
 
 STATES_SHOWN = (State.HEALTHY, State.STARTING, State.OFFLINE, State.SUSPECT, State.INVALIDATED, State.UNKNOWN)
 """From the lowest area to the highest."""
@@ -156,7 +157,7 @@ def history_page(
         since=_entered(span.begin(now)),
         until=_entered(min(span.end(now), now)),
         spans=tuple(SpanLink(each.title, _address(each, pool), each is span) for each in SPANS),
-        resolution=duration(span.width),
+        resolution=page_duration(span.width),
         charts=tuple(_charts(stored, span, now, with_calls=not pool)),
     )
 

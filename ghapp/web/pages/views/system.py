@@ -9,7 +9,8 @@ from ghapp.deliveries.store import DeadLetter
 from ghapp.queue.jobs import Load
 from ghapp.report.documents import time_of
 from ghapp.store.audit import AuditEntry
-from ghapp.web.pages.views.wording import Moment, counted, moment
+from ghapp.web.pages.views.wording import Moment, moment
+from ghapp.wording import counted
 
 MOST_LETTERS = 50
 LONG_INBOX = 10_000

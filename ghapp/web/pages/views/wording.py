@@ -49,7 +49,7 @@ def moment(at: float | None, now: float) -> Moment | None:
     if abs(seconds) < JUST_NOW_SECONDS:
         text = "just now" if seconds >= 0 else "now"
     else:
-        text = f"{duration(seconds)} ago" if seconds > 0 else f"in {duration(-seconds)}"
+        text = f"{page_duration(seconds)} ago" if seconds > 0 else f"in {page_duration(-seconds)}"
     return Moment(timestamp(float(int(at))), text)
 
 
@@ -94,7 +94,7 @@ def _linked(text: str) -> Iterator[TextPart]:
     yield TextPart(text[begin:], is_code=False)
 
 
-def duration(seconds: float) -> str:
+def page_duration(seconds: float) -> str:
     """Returns a length of time in at most two units; seconds in steps of five, so that a live page is calm."""
     whole = int(seconds)
     if whole < MINUTE:
@@ -115,9 +115,4 @@ def exact(seconds: float) -> str:
         return f"{whole} s"
     if whole < EXACT_SECONDS and whole % MINUTE:
         return f"{whole // MINUTE} min {whole % MINUTE} s"
-    return duration(seconds)
-
-
-def counted(count: int, singular: str, plural: str = "") -> str:
-    """Returns a number with its noun: `1 runner`, `2,000 runners`."""
-    return f"{count:,} {singular if count == 1 else plural or singular + 's'}"
+    return page_duration(seconds)
