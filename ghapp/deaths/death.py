@@ -250,7 +250,7 @@ def has_worked(evidence: Evidence, pod: Pod) -> bool:
     """
     if evidence.first_seen >= pod.created_at - BEFORE_ITS_POD_SECONDS:
         return evidence.was_online or evidence.online or evidence.busy or evidence.job_id is not None
-    return any(at is not None and at > pod.created_at for at in (evidence.job_started_at, evidence.last_delivery_at))
+    return evidence.last_sign_at is not None and evidence.last_sign_at > pod.created_at
 
 
 WEEK_SECONDS = 7 * 86_400.0

@@ -55,11 +55,16 @@ def job_of_runner(jobs: Iterable[JobOfRun], evidence: Evidence) -> JobOfRun | No
 
 
 def job_observed(evidence: Evidence, found: JobOfRun, at: float) -> Evidence:
-    """Records a job's start and end as deliveries would; `at` replaces a time that GitHub omits."""
+    """Records a job's start and end as deliveries would; `at` replaces a time that GitHub omits.
+
+    It is GitHub's answer about one job, and does not show that deliveries arrive.
+    """
     job = found.job
     started_at = job.started_at if job.started_at is not None else job.queued_at
     if job.status != "over":
-        return observations.job_started(evidence, job.id, started_at, at)
-    is_dated = found.completed_at is not None
-    ended_at = found.completed_at if found.completed_at is not None else at
-    return observations.job_ended(evidence, job.id, ended_at, started_at, at, dated=is_dated)
+        observed = observations.job_started(evidence, job.id, started_at, at)
+    else:
+        is_dated = found.completed_at is not None
+        ended_at = found.completed_at if found.completed_at is not None else at
+        observed = observations.job_ended(evidence, job.id, ended_at, started_at, at, dated=is_dated)
+    return observed._replace(last_delivery_at=evidence.last_delivery_at)

@@ -15,7 +15,13 @@ from ghapp.pods.blockers import Blocker
 from ghapp.pods.pod import ARC_KIND, EphemeralRunner, Pod, is_in, registered_at
 from ghapp.runners.evidence import Evidence
 from ghapp.runners.remains import RemainsKind
-from ghapp.runners.verdict import LONGEST_JOB_SECONDS, is_absent, may_run_an_unknown_job, missing_since
+from ghapp.runners.verdict import (
+    LONGEST_JOB_SECONDS,
+    is_absent,
+    may_run_an_unknown_job,
+    missing_since,
+    unknown_job_seconds,
+)
 
 
 class DeletionVerdict(StrEnum):
@@ -299,7 +305,8 @@ def _runs_a_known_job(evidence: Evidence, now: float) -> bool:
 
 def _is_beyond_any_job(evidence: Evidence, now: float) -> bool:
     """True if a job that it had when its registration went missing must be over, because no job runs longer."""
-    return is_absent(evidence) and now - missing_since(evidence) > LONGEST_JOB_SECONDS
+    lasts = unknown_job_seconds(evidence) or LONGEST_JOB_SECONDS
+    return is_absent(evidence) and now - missing_since(evidence) > lasts
 
 
 def _pod_of_object(found: EphemeralRunner, pod: Pod) -> BlockedBy | None:

@@ -4,10 +4,14 @@ In a fleet of ephemeral runners each departure has a newcomer, some time later: 
 show a newcomer a sweep late, or after an outage. So each departure explains one later newcomer, the oldest departure
 first, for a time. How long that is, the hour before the batch shows: twice as long as is needed to explain as many of
 the newcomers of that hour as departures can explain, for the next one may be listed a sweep later than those. Time that
-no complete list covers does not count.
+no complete list covers does not count. Where a list shows more newcomers than departures explain, the pool has grown,
+and which of them came for that is not known: those departures may explain later newcomers.
 
 A shorter time would take the slow newcomers of ordinary departures for successors, and a false mass loss would go on. A
 longer one would let each departure of a shrinking fleet explain a successor, and a true mass loss would not heal.
+
+Runners that live for less than a sweep may never be listed. Where they then live longer, because jobs are fewer, they
+appear as newcomers, and a loss that is false at that moment may be proven by them.
 
 In a busy pool more departures wait for their newcomers at any moment than a batch has runners, and may explain all that
 come. Then `job_proof` shows by jobs what no count of newcomers can.
@@ -16,8 +20,9 @@ come. Then `job_proof` shows by jobs what no count of newcomers can.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
+from itertools import groupby
 from typing import NamedTuple
 
 from ghapp.remediation.fuse import FuseLimits
@@ -82,7 +87,9 @@ def newcomers(
     lately = replace(survey, blind=tuple(span for span in survey.blind if span[1] > earliest))
     churn = _churn(list(members), accepted_at, lately)
     lasts = _explains_for(churn, accepted_at, limits)
-    unexplained = _unexplained(churn.arrivals, churn.departures, lasts)
+    before = [each for each in churn.arrivals if each.at <= accepted_at]
+    grown = {each.at for each in _unexplained(before, sorted([*churn.departures, *churn.requested]), lasts)}
+    unexplained = _unexplained(churn.arrivals, churn.departures, lasts, grown)
     return Newcomers(*(sum(each.at > accepted_at for each in moments) for moments in (churn.arrivals, unexplained)))
 
 
@@ -147,16 +154,26 @@ def _explains_for(churn: _Churn, accepted_at: float, limits: FuseLimits) -> floa
     return CHURN_SECONDS
 
 
-def _unexplained(arrivals: Iterable[_Moment], departures: Iterable[_Moment], lasts: float) -> list[_Moment]:
-    """Returns the arrivals that no departure explains; each departure explains one, up to `lasts` seconds later."""
+def _unexplained(
+    arrivals: Iterable[_Moment], departures: Iterable[_Moment], lasts: float, grown: Collection[float] = ()
+) -> list[_Moment]:
+    """Returns the arrivals that no departure explains; each departure explains one, up to `lasts` seconds later.
+
+    Those that explain arrivals of a moment at which the pool has `grown` may explain once more.
+    """
     unexplained, unused = [], deque(departures)
-    for arrival in arrivals:
-        while unused and arrival.covered - unused[0].covered > lasts:
-            unused.popleft()
-        if unused and unused[0].at <= arrival.at:
-            unused.popleft()
-        else:
-            unexplained.append(arrival)
+    for at, together in groupby(arrivals, lambda arrival: arrival.at):
+        used, more = list[_Moment](), list[_Moment]()
+        for arrival in together:
+            while unused and arrival.covered - unused[0].covered > lasts:
+                unused.popleft()
+            if unused and unused[0].at <= at:
+                used.append(unused.popleft())
+            else:
+                more.append(arrival)
+        if at in grown:
+            unused.extendleft(reversed(used))
+        unexplained += more
     return unexplained
 
 

@@ -32,7 +32,7 @@ from ghapp.remediation.fuse import (
 )
 from ghapp.remediation.fuse_counts import combined, fuse_counts
 from ghapp.remediation.fuse_moves import after_moves, with_runners
-from ghapp.remediation.job_proof import QueuedJob
+from ghapp.remediation.job_proof import KnownJobs
 from ghapp.remediation.plan import Candidate, Plan, PoolCapacity, RemediationLimits, plan
 from ghapp.runners.deletion_progress import is_deferred
 from ghapp.runners.evidence import Evidence, Survey
@@ -63,7 +63,7 @@ class DecisionInputs(NamedTuple):
     Attributes:
         survey: results of the last sweeps.
         now: epoch seconds.
-        queued: jobs that wait for a runner; None: unknown.
+        jobs: that wait for a runner, and that runners took lately; None: unknown.
         claimed: pod claims by name; claimed runners wait without using a batch's capacity.
         reaped: number of pods deleted by the reaper within the fuse's window, by pool; they count as lost.
         open_requests: number of requests that wait for their pool's URL, by pool.
@@ -71,7 +71,7 @@ class DecisionInputs(NamedTuple):
 
     survey: Survey
     now: float
-    queued: Sequence[QueuedJob] | None = None
+    jobs: KnownJobs | None = None
     claimed: Claimed = NO_CLAIMS
     reaped: Mapping[str, int] = MappingProxyType({})
     open_requests: Mapping[str, int] = MappingProxyType({})
@@ -230,7 +230,7 @@ class _Counts:
             inputs.now,
             self.limits,
             self.patience.get(pool),
-            self.queued_for(pool),
+            self.jobs_for(pool),
             inputs.reaped.get(pool, 0),
             acting=self.acting,
         )
@@ -258,13 +258,13 @@ class _Counts:
         """True if nothing of this pool is replaced for a reason of its own: stopped, paused, or not configured."""
         return pool in stopped or pool in self.paused or pool not in self.configured
 
-    def queued_for(self, pool: str) -> list[QueuedJob] | None:
-        """Returns the waiting jobs that a runner of the pool, lost or not, could take; None: unknown."""
-        if self.inputs.queued is None:
+    def jobs_for(self, pool: str) -> KnownJobs | None:
+        """Returns the jobs; of those that wait, what a runner of the pool, lost or not, could take. None: unknown."""
+        jobs = self.inputs.jobs
+        if jobs is None:
             return None
-        members = self.pools.get(pool, ())
-        label_sets = {_labels(each) for each, _ in members}
-        return [each for each in self.inputs.queued if any(each.labels <= labels for labels in label_sets)]
+        label_sets = {_labels(each) for each, _ in self.pools.get(pool, ())}
+        return jobs._replace(queued=[job for job in jobs.queued if any(job.labels <= labels for labels in label_sets)])
 
     def needed(self, pool: str) -> list[int]:
         """Returns the ids of runners whose loss was written off, as many as waiting jobs of the pool lack.
@@ -273,13 +273,15 @@ class _Counts:
         the oldest loss returns first.
         """
         lately = self.inputs.now - self.limits.prove_seconds
-        wanted, members = self.inputs.queued, self.pools[pool]
+        jobs, members = self.inputs.jobs, self.pools[pool]
         written_off = sorted(
             (each for each, state in members if state is State.RETIRED and each.not_needed_at is not None),
             key=lambda each: (each.confirmed_at or 0.0, each.id),
         )
-        if not wanted or not written_off or pool in self.paused:
+        if jobs is None or not written_off or pool in self.paused:
             return []
+        label_sets = {_labels(each) for each in written_off}
+        wanted = [job for job in jobs.queued if any(job.labels <= labels for labels in label_sets)]
         taking = [each for each, state in members if _takes_a_job(each, state, lately)]
         needed = []
         for job in wanted:

@@ -15,7 +15,7 @@ from ghapp.pods.pod_claim import PodClaim
 from ghapp.remediation.decision import Decision, DecisionInputs, FuseChange, Pools, ReplacingRule, decide
 from ghapp.remediation.fuse import WHOLE_INSTALLATION, Fuse, FuseLimits, FuseReason, Position, failure
 from ghapp.remediation.fuse_counts import fuse_counts
-from ghapp.remediation.job_proof import QueuedJob
+from ghapp.remediation.job_proof import KnownJob, KnownJobs
 from ghapp.remediation.plan import Plan, RemediationLimits
 from ghapp.runners.evidence import LIST_LASTS_SECONDS, Evidence, Survey
 from ghapp.runners.verdict import State
@@ -173,7 +173,7 @@ def is_batch_undecided(
     """
     if whole.position is not Position.PROVING:
         return False
-    counts = [fuse_counts(each, whole, inputs.survey, inputs.now, fuse_limits) for each in pools]
+    counts = [fuse_counts(each, whole, inputs.survey, inputs.now, fuse_limits, jobs=inputs.jobs) for each in pools]
     has_failed = [failure(each, fuse_limits) is FuseReason.BATCH_NEVER_ONLINE for each in counts]
     may_fail = [each.accepted > 0 and not each.successors for each in counts]
     return any(has_failed) and has_failed != may_fail
@@ -205,18 +205,19 @@ def _joined_inputs(members: Sequence[FamilyMember], now: float) -> DecisionInput
     """Returns the inputs of all scopes; those whose runners are all present neither prove nor delay anything."""
     claimed: dict[str, PodClaim] = {}
     reaped, open_requests = dict[str, int](), dict[str, int]()
-    queued: list[QueuedJob] | None = []
+    jobs: KnownJobs | None = KnownJobs()
     for place, member in enumerate(members):
         inputs = member.inputs
         claimed |= {_joined(place, name): claim for name, claim in inputs.claimed.items()}
         reaped |= {_joined(place, pool): count for pool, count in inputs.reaped.items()}
         open_requests |= {_joined(place, pool): count for pool, count in inputs.open_requests.items()}
-        if inputs.queued is None and _is_at_stake(member):
-            queued = None
-        elif queued is not None:
-            queued += [job._replace(labels=_joined_labels(place, job.labels)) for job in inputs.queued or ()]
+        if inputs.jobs is None and _is_at_stake(member):
+            jobs = None
+        elif jobs is not None and inputs.jobs is not None:
+            queued, taken = (_joined_jobs(place, several) for several in inputs.jobs)
+            jobs = KnownJobs([*jobs.queued, *queued], [*jobs.taken, *taken])
     survey = joined_survey(each.inputs.survey for each in members if _is_at_stake(each))
-    return DecisionInputs(survey, now, queued, claimed, reaped, open_requests)
+    return DecisionInputs(survey, now, jobs, claimed, reaped, open_requests)
 
 
 def _is_at_stake(member: FamilyMember) -> bool:
@@ -243,6 +244,16 @@ def _joined_id(place: int, runner_id: int) -> int:
 
 def _joined_labels(place: int, labels: Iterable[str]) -> frozenset[str]:
     return frozenset(_joined(place, label) for label in labels)
+
+
+def _joined_jobs(place: int, jobs: Iterable[KnownJob]) -> list[KnownJob]:
+    return [
+        job._replace(
+            labels=_joined_labels(place, job.labels),
+            runner_id=None if job.runner_id is None else _joined_id(place, job.runner_id),
+        )
+        for job in jobs
+    ]
 
 
 def _joined_runners(place: int, runners: Iterable[tuple[Evidence, State]]) -> list[tuple[Evidence, State]]:

@@ -5,12 +5,12 @@ Pure. Times are epoch seconds; durations count only time that complete lists cov
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, fields
 
 from ghapp.remediation.churn import Newcomers, newcomers
 from ghapp.remediation.fuse import Fuse, FuseCounts, FuseLimits
-from ghapp.remediation.job_proof import QueuedJob, are_lost_by_jobs
+from ghapp.remediation.job_proof import KnownJobs, are_lost_by_jobs
 from ghapp.remediation.successors import HEALED_WITHIN_SECONDS
 from ghapp.runners.evidence import Evidence, Survey, covered_seconds
 from ghapp.runners.verdict import (
@@ -62,7 +62,7 @@ def fuse_counts(
     now: float,
     limits: FuseLimits,
     patience: float | None = None,
-    queued: Sequence[QueuedJob] | None = None,
+    jobs: KnownJobs | None = None,
     reaped: int = 0,
     *,
     acting: bool = True,
@@ -76,7 +76,7 @@ def fuse_counts(
         now: epoch seconds.
         limits: the `[fuse]` table.
         patience: seconds after which an offline runner counts as lost; None: never.
-        queued: jobs that wait for the pool; None: unknown.
+        jobs: that wait for the pool, and that runners took; None: unknown.
         reaped: pods of the pool that the reaper deleted within the window; they count as lost.
         acting: False if nothing is requested. A waiting runner then counts as lost only within the window.
     """
@@ -95,7 +95,7 @@ def fuse_counts(
             count.found += 1
             count.returned(evidence.removed_at or since)
     proving_since, returned = count.accepted_last, count.returned_at
-    came = _newcomers(members, count, queued, survey, now, limits, lost_again=_lost_again(members, since))
+    came = _newcomers(members, count, jobs, survey, now, limits, lost_again=_lost_again(members, since))
     calm_since = max(count.changed_at, returned or 0.0, fuse.stopped_at or 0.0)
     return FuseCounts(
         lost=count.lost,
@@ -112,7 +112,7 @@ def fuse_counts(
         found=count.found,
         since_return=None if returned is None else covered_seconds(survey, returned, now),
         calm_seconds=covered_seconds(survey, calm_since, now),
-        queued=None if queued is None else len(queued),
+        queued=None if jobs is None else len(jobs.queued),
         healed_seconds=None if fuse.healed_at is None else covered_seconds(survey, fuse.healed_at, now),
     )
 
@@ -197,7 +197,7 @@ def _lost_again(members: Members, since: float) -> int:
 def _newcomers(
     members: Members,
     count: _Count,
-    queued: Sequence[QueuedJob] | None,
+    jobs: KnownJobs | None,
     survey: Survey,
     now: float,
     limits: FuseLimits,
@@ -219,7 +219,7 @@ def _newcomers(
     came = newcomers(in_time, first, survey, limits)
     online, successors = max(0, came.online - lost_again), max(0, came.unexplained - lost_again)
     likely = min(online, count.accepted)
-    if successors < likely and are_lost_by_jobs(members, queued, survey, now, limits):
+    if successors < likely and are_lost_by_jobs(members, jobs, survey, now, limits):
         successors = likely
     return Newcomers(online, successors)
 

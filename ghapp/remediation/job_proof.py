@@ -10,16 +10,19 @@ sign of a loss that a runner is given no job. So the proof needs a pool in which
 than newcomers are, and in which the runners that were idle beside the lost ones have been given jobs since.
 
 Deliveries show the jobs, of most newcomers at least, also around the loss. Where the starts of just the denied runners'
-jobs are missing or late, their jobs seem to wait although later ones were taken: then jobs show nothing. What this
-cannot see is that such jobs were never reported as queued either, while GitHub's delivery log and the age of the other
-deliveries (rule 4) show nothing of it. All runners that wait must be of kinds for which the proof holds. Pure; times
-are epoch seconds.
+jobs are missing or late, their jobs seem to wait although later ones were taken: then jobs show nothing. Neither do
+they where no runner was idle beside the lost ones, and jobs are fewer than before: a new runner may be given each. What
+this cannot see is that such jobs were never reported as queued either, while GitHub's delivery log and the age of the
+other deliveries (rule 4) show nothing of it. All runners that wait must be of kinds for which the proof holds. Pure;
+times are epoch seconds.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from math import inf
 from typing import NamedTuple
 
 from ghapp.remediation.fuse import FuseLimits
@@ -28,6 +31,9 @@ from ghapp.runners.outdated import gets_no_jobs
 from ghapp.runners.verdict import State, is_absent, missing_since
 
 Member = tuple[Evidence, State]
+
+OVERTAKEN_SECONDS = 30.0
+"""A job that was queued so long before one that a runner took is overtaken; GitHub promises no exact order."""
 
 PEERS_SECONDS = 3600.0
 """Runners that came online for so long before the loss are compared with those that came since."""
@@ -46,6 +52,12 @@ LEAST_SHARE, MOST_SHARE = 0.9, 0.98
 that is counted, for no share is certainty.
 """
 
+FEWEST_OVERTAKEN = 3
+"""Fewer jobs than that may wait for something else, or be over without a delivery."""
+
+STEADY_SHARE = 0.8
+"""Of the jobs before the loss: a pool that lost runners may start fewer, and some starts are not delivered yet."""
+
 TOGETHER_SECONDS = 60.0
 """Runners that went missing within so long of those that wait belong to the same loss."""
 
@@ -59,28 +71,51 @@ Kind = tuple[frozenset[str], int | None]
 """Labels and group: by these GitHub chooses runners that may take a job."""
 
 
-class QueuedJob(NamedTuple):
-    """A job that waits for a runner, as deliveries report it.
+class KnownJob(NamedTuple):
+    """A job as deliveries report it. Times are epoch seconds.
 
     Attributes:
         labels: in lower case.
-        queued_at: since when a runner could take it (epoch seconds).
-        is_overtaken: True if a job with the same labels was queued later, and a runner has it.
+        queued_at: since when a runner could take it.
+        repository: `owner/name`.
+        runner_id: of the runner that took it; None while none did.
+        started_at: when that was.
     """
 
     labels: frozenset[str]
     queued_at: float = 0.0
-    is_overtaken: bool = False
+    repository: str = ""
+    runner_id: int | None = None
+    started_at: float | None = None
+
+
+class KnownJobs(NamedTuple):
+    """What deliveries report of an installation's jobs.
+
+    Attributes:
+        queued: those that wait for a runner.
+        taken: those that runners took lately; empty where it does not matter.
+    """
+
+    queued: Sequence[KnownJob] = ()
+    taken: Sequence[KnownJob] = ()
+
+    def of(self, kind: Kind, members: Iterable[Member]) -> KnownJobs:
+        """Returns the queued jobs that runners of this kind could take, and those that its members took."""
+        labels, _ = kind
+        ids = {each.id for each, _ in members}
+        queued = [job for job in self.queued if job.labels <= labels]
+        return KnownJobs(queued, [job for job in self.taken if job.runner_id in ids])
 
 
 def are_lost_by_jobs(
-    members: Iterable[Member], queued: Sequence[QueuedJob] | None, survey: Survey, now: float, limits: FuseLimits
+    members: Iterable[Member], jobs: KnownJobs | None, survey: Survey, now: float, limits: FuseLimits
 ) -> bool:
     """Returns True if the runners that wait are given no jobs, and newcomers with their labels are.
 
     Args:
         members: runners of the pool, each with its current state.
-        queued: jobs that wait for such runners; None: unknown, and jobs show nothing.
+        jobs: as deliveries report them; None: unknown, and jobs show nothing.
         survey: of the installation; time that no complete list covers does not count.
         now: epoch seconds.
         limits: the `[fuse]` table.
@@ -88,7 +123,7 @@ def are_lost_by_jobs(
     known = [(each, state) for each, state in members if each.registered and each.first_seen <= now]
     waiting = [each for each, state in known if _waits(each, state)]
     is_unsure = any(each.ephemeral is not True or missing_since(each) > now for each in waiting)
-    if queued is None or not waiting or survey.swept_at is None or is_unsure or _is_contradicted(known, waiting):
+    if jobs is None or not waiting or survey.swept_at is None or is_unsure or _is_contradicted(known, waiting):
         return False
     kinds = defaultdict[Kind, list[Member]](list)
     for evidence, state in known:
@@ -96,7 +131,7 @@ def are_lost_by_jobs(
             kinds[_kind(evidence)].append((evidence, state))
     times = [share * limits.prove_seconds for share in SHARES]
     return all(
-        any(_doubt(kinds[kind], _taken_by(kind, queued), within, survey, now) <= DOUBT for within in times)
+        any(_doubt(kinds[kind], jobs.of(kind, kinds[kind]), within, survey, now) <= DOUBT for within in times)
         for kind in {_kind(each) for each in waiting}
     )
 
@@ -120,18 +155,12 @@ def _kind(evidence: Evidence) -> Kind:
     return frozenset(label.lower() for label in evidence.labels), evidence.group_id
 
 
-def _taken_by(kind: Kind, queued: Iterable[QueuedJob]) -> list[QueuedJob]:
-    """Returns the queued jobs that runners of this kind could take."""
-    labels, _ = kind
-    return [each for each in queued if each.labels <= labels]
-
-
-def _doubt(members: Sequence[Member], queued: Iterable[QueuedJob], within: float, survey: Survey, now: float) -> float:
+def _doubt(members: Sequence[Member], jobs: KnownJobs, within: float, survey: Survey, now: float) -> float:
     """Returns the probability that the waiting runners of a kind are registered, and were given no job by chance.
 
     Args:
         members: all runners of the kind.
-        queued: jobs that wait for the kind.
+        jobs: that wait for the kind, and that its members took.
         within: seconds in which newcomers are given a job; each such time without one is a trial of each runner.
         survey: of the installation.
         now: epoch seconds.
@@ -143,7 +172,9 @@ def _doubt(members: Sequence[Member], queued: Iterable[QueuedJob], within: float
     idle = [each for each in peers if _was_idle(each, lost_at)]
     silent = [each for each in waiting if missing_since(each) - each.first_seen <= within and not gets_no_jobs(each)]
     young = len(silent) + sum(lost_at - each.first_seen <= within for each in idle)
-    if young < YOUNG_SHARE * (len(waiting) + len(idle)) or _may_have_jobs(silent, queued, lost_at):
+    if young < YOUNG_SHARE * (len(waiting) + len(idle)) or _may_have_jobs(silent, jobs, lost_at):
+        return 1.0
+    if not idle and not _is_demand_steady(jobs, within, lost_at, now):
         return 1.0
     spans = (
         (lost_at - PEERS_SECONDS, lost_at - within),
@@ -158,13 +189,58 @@ def _doubt(members: Sequence[Member], queued: Iterable[QueuedJob], within: float
     return (1 - share) ** trials if share >= LEAST_SHARE and trials > 0 else 1.0
 
 
-def _may_have_jobs(silent: Sequence[Evidence], queued: Iterable[QueuedJob], lost_at: float) -> bool:
-    """True if jobs seem to wait although later ones were taken, and too many for stragglers: runners may have them.
+def _may_have_jobs(silent: Sequence[Evidence], jobs: KnownJobs, lost_at: float) -> bool:
+    """True if too many jobs seem to be overtaken since the loss: runners that wait may have them."""
+    overtaken = len(_overtaken(jobs, lost_at))
+    return overtaken >= FEWEST_OVERTAKEN and overtaken > len(silent) - LEAST_SHARE * len(silent)
 
-    A job that had waited for an hour at the loss waits for something else, such as the access of its repository.
+
+def _overtaken(jobs: KnownJobs, lost_at: float) -> list[KnownJob]:
+    """Returns the queued jobs that were overtaken since the loss: a runner took a later one with the same labels.
+
+    A job that was overtaken before waits for something else, such as another job of its run; and so does one of a
+    repository of which these runners took no job, for they may be closed to it.
     """
-    overtaken = sum(each.is_overtaken and each.queued_at > lost_at - PEERS_SECONDS for each in queued)
-    return overtaken > len(silent) - LEAST_SHARE * len(silent)
+    repositories = {job.repository for job in jobs.taken}
+    later = defaultdict[frozenset[str], list[KnownJob]](list)
+    for job in jobs.taken:
+        later[job.labels].append(job)
+    first_starts = {labels: _first_starts(taken) for labels, taken in later.items()}
+    return [
+        job
+        for job in jobs.queued
+        if job.repository in repositories
+        and lost_at - TOGETHER_SECONDS < _overtaken_at(job, first_starts.get(job.labels, [])) < inf
+    ]
+
+
+def _first_starts(taken: Iterable[KnownJob]) -> list[tuple[float, float]]:
+    """Returns when each of these jobs was queued, latest first, and the first start of it and of later ones."""
+    found, first = list[tuple[float, float]](), inf
+    for job in sorted(taken, key=lambda job: -job.queued_at):
+        first = min(first, job.queued_at if job.started_at is None else job.started_at)
+        found.append((job.queued_at, first))
+    return found
+
+
+def _overtaken_at(job: KnownJob, first_starts: Sequence[tuple[float, float]]) -> float:
+    """Returns when a runner first took a job that was queued well after this one; infinity if none did."""
+    count = bisect_left(first_starts, -(job.queued_at + OVERTAKEN_SECONDS), key=lambda each: -each[0])
+    return first_starts[count - 1][1] if count else inf
+
+
+def _is_demand_steady(jobs: KnownJobs, within: float, lost_at: float, now: float) -> bool:
+    """True if jobs start about as often since the loss as before it, or wait although no later one was taken.
+
+    Else that runners are given no job may be because there are few: a new one is given each of them.
+    """
+    starts = [job.started_at for job in jobs.taken if job.started_at is not None]
+    begin = max(lost_at - PEERS_SECONDS, min([*starts, lost_at]))
+    before, since = sum(at <= lost_at for at in starts), sum(at > lost_at for at in starts)
+    if since * (lost_at - begin) >= STEADY_SHARE * before * (now - lost_at):
+        return True
+    overtaken = set(_overtaken(jobs, lost_at))
+    return any(lost_at < job.queued_at <= now - within and job not in overtaken for job in jobs.queued)
 
 
 def _was_idle(evidence: Evidence, at: float) -> bool:

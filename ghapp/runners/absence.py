@@ -17,18 +17,25 @@ from ghapp.installations.installation import Installation
 from ghapp.installations.pacing import mean_changed
 from ghapp.runners import observations
 from ghapp.runners.backoff import doubled
-from ghapp.runners.evidence import Evidence, Fold, Registration, Survey, looks_hosted, with_blind_span
+from ghapp.runners.evidence import (
+    STALE_LIST_SECONDS,
+    Evidence,
+    Fold,
+    Registration,
+    Survey,
+    looks_hosted,
+    with_blind_span,
+)
 from ghapp.runners.failed_calls import call_answered, may_call, retry_at
 from ghapp.runners.verdict import (
-    LONGEST_JOB_SECONDS,
     Limits,
     Reason,
     State,
     is_absent,
     judge,
-    may_run_an_unknown_job,
     missing_since,
     runs_a_job,
+    unknown_job_seconds,
 )
 
 MOST_ASKED = 200
@@ -353,10 +360,10 @@ def _patience(evidence: Evidence, limits: Limits) -> float:
     """Returns how old the first 404 must be, in seconds.
 
     A runner that GitHub last listed busy, and whose job no delivery reported, may be at work without a registration.
-    GitHub has no way to ask for its job, so the runner is kept for the longest job duration, unless the cluster shows
-    that its process ended.
+    GitHub has no way to ask for its job, so the runner is kept for the longest job duration, or for an hour where a
+    stale list explains that, unless the cluster shows that its process ended.
     """
-    return LONGEST_JOB_SECONDS if may_run_an_unknown_job(evidence) else limits.confirm_seconds
+    return max(unknown_job_seconds(evidence), limits.confirm_seconds)
 
 
 def suspects(records: Iterable[Evidence], survey: Survey, now: float, limits: Limits) -> list[Evidence]:
@@ -447,7 +454,7 @@ def _listed(seen_as: Registration, at: float, usable: bool, evidence: Evidence |
         if evidence.was_deleted:
             is_old = at <= removed_at + observations.LIST_LAG_SECONDS
         else:
-            is_old = at <= max(removed_at, missing_since(evidence) + observations.STALE_LIST_SECONDS)
+            is_old = at <= max(removed_at, missing_since(evidence) + STALE_LIST_SECONDS)
         if is_old:
             return evidence
     return observations.registration_seen(evidence, seen_as, at, listed=usable, alone=False)

@@ -197,6 +197,13 @@ class Evidence(NamedTuple):
     else None. Only for the order of jobs: dates of GitHub's are compared with each other as they are."""
 
     @property
+    def last_sign_at(self) -> float | None:
+        """When a delivery or GitHub's answer about its job last showed it alive (epoch seconds)."""
+        ended_at = self.job_ended_at if self.job_end_dated else None
+        signs = [at for at in (self.last_delivery_at, self.job_started_at, ended_at) if at is not None]
+        return max(signs, default=None)
+
+    @property
     def is_busy(self) -> bool:
         """True if GitHub returned it busy later than in the second in which its known job ended.
 
@@ -263,6 +270,10 @@ def looks_hosted(label: str) -> bool:
     """True if a label looks like those of GitHub-hosted runners; a pool may have such a label, too."""
     return label.lower().startswith(HOSTED_IMAGES)
 
+
+STALE_LIST_SECONDS = 60.0
+"""A list that was begun so long after something happened does not show what was before: lists were observed 50 s stale.
+"""
 
 LIST_LASTS_SECONDS = 300.0
 """Two complete lists without a failed sweep in between cover the time between them up to this length."""

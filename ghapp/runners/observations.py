@@ -17,11 +17,11 @@ from ghapp.runners.deletion_progress import Deletion
 from ghapp.runners.evidence import Evidence, Fold, PastLoss, Registration, Survey, observed_at
 from ghapp.runners.remains import RemainsKind
 from ghapp.runners.verdict import (
-    LONGEST_JOB_SECONDS,
     is_absent,
     may_run_an_unknown_job,
     missing_since,
     runs_a_job,
+    unknown_job_seconds,
 )
 
 OVERTAKING_SECONDS = 180.0
@@ -34,9 +34,6 @@ OMITTED_SECONDS = (60.0, 180.0)
 """How long lists that lack a runner are no hint after a GET found it: at first, and the maximum; an observation that is
 older than `stale_seconds` would answer nothing.
 """
-
-STALE_LIST_SECONDS = 60.0
-"""A list that was begun so long after a removal does not show what was before it: lists were observed 50 s stale."""
 
 REPORT_SETTLES_SECONDS = 120.0
 """What shows a runner so soon after its controller reported the removal does not contradict the report.
@@ -60,6 +57,8 @@ def _still_retired(evidence: Evidence, at: float, *, listed: bool, alone: bool) 
     The first of these lists made the runner `listed` again.
     """
     retired_at = evidence.retired_at
+    if retired_at is not None and retired_at > at + OVERTAKING_SECONDS:
+        return at  # by a clock that was set back since
     if retired_at is None or at <= retired_at + REPORT_SETTLES_SECONDS:
         return retired_at
     is_second_list = listed and evidence.listed and at > (evidence.observed_at or 0.0)
@@ -376,7 +375,7 @@ def absence_confirmed(evidence: Evidence, at: float) -> Evidence:
     """
     if evidence.missing_at is None or evidence.confirmed_at is not None or runs_a_job(evidence, at):
         return evidence
-    if may_run_an_unknown_job(evidence) and at - evidence.missing_at < LONGEST_JOB_SECONDS:
+    if at - evidence.missing_at < unknown_job_seconds(evidence):
         return evidence
     if at <= evidence.missing_at:
         return evidence  # the same answer again, or an answer from before the runner was last seen
@@ -512,7 +511,7 @@ def job_found_over(evidence: Evidence | None, job_id: int, at: float, completed_
         return None
     if completed_at is None:
         return job_ended(evidence, job_id, at, dated=False)
-    return job_ended(evidence, job_id, completed_at, known_at=at)
+    return job_ended(evidence, job_id, completed_at, known_at=at)._replace(last_delivery_at=evidence.last_delivery_at)
 
 
 def reregistered(evidence: Evidence, as_id: int) -> Evidence:
@@ -529,8 +528,9 @@ def removal_reported(evidence: Evidence | None, runner_id: int, at: float) -> Ev
 
 
 def retired_by_controller(evidence: Evidence, at: float) -> Evidence:
-    """A controller reported that it removed this runner on purpose."""
-    if evidence.retired_at is not None or _retired_despite_job(at, evidence.job_started_at) is None:
+    """A controller reported that it removed this runner on purpose. Of several reports the last one counts."""
+    is_older = evidence.retired_at is not None and at <= evidence.retired_at
+    if is_older or _retired_despite_job(at, evidence.job_started_at) is None:
         return evidence
     was_observed_later = _late(evidence, at)
     return evidence._replace(

@@ -65,7 +65,7 @@ def may_be_forgotten(evidence: Evidence, verdict: Verdict, now: float, *, counte
         kept = ANSWERABLE_SECONDS if evidence.not_needed_at is None else WAITING_SECONDS
         return now - (verdict.since or now) > kept
     if not evidence.registered:
-        return now - max(evidence.last_delivery_at or 0.0, evidence.first_seen) > ANSWERABLE_SECONDS
+        return now - max(evidence.last_sign_at or 0.0, evidence.first_seen) > ANSWERABLE_SECONDS
     return False
 
 

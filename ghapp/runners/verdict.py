@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
-from ghapp.runners.evidence import Evidence, Survey, covered_seconds, observed_at
+from ghapp.runners.evidence import STALE_LIST_SECONDS, Evidence, Survey, covered_seconds, observed_at
 from ghapp.runners.outdated import ended_without_job
 from ghapp.runners.remains import PROCESS_ENDED, RemainsKind
 
@@ -19,6 +19,9 @@ JOB_LEASE_SECONDS = 600.0
 
 LONGEST_JOB_SECONDS = 5 * 24 * 3600.0
 """GitHub's longest job on a self-hosted runner."""
+
+DOUBTFUL_JOB_SECONDS = 3600.0
+"""A runner that a list may have shown busy by its last job alone is kept for so long; see `unknown_job_seconds`."""
 
 HANG_SECONDS = 300.0
 """A runner whose container or object still exists this long after its job and its registration ended is a zombie."""
@@ -172,7 +175,7 @@ def silent_since(evidence: Evidence) -> float | None:
     """
     if evidence.offline_since is None:
         return None
-    return max(evidence.offline_since, evidence.last_delivery_at or evidence.offline_since)
+    return max(evidence.offline_since, evidence.last_sign_at or evidence.offline_since)
 
 
 def is_offline_too_long(evidence: Evidence, patience: float | None, survey: Survey, now: float) -> bool:
@@ -201,6 +204,20 @@ def may_run_an_unknown_job(evidence: Evidence) -> bool:
     process_ended = evidence.remains is not None and evidence.remains.kind in PROCESS_ENDED
     had_its_job = evidence.ephemeral is True and evidence.job_ended_at is not None
     return evidence.may_be_at_work and evidence.running_job is None and not process_ended and not had_its_job
+
+
+def unknown_job_seconds(evidence: Evidence) -> float:
+    """Returns for how long after its first 404 a runner may run a job that no delivery named; 0 if it runs none.
+
+    Shown busy soon after its last job's end, it may be so by a stale list. A delivery of another job comes within an
+    hour then, as any other that is not known to be missing.
+    """
+    if not may_run_an_unknown_job(evidence):
+        return 0.0
+    returned_at = evidence.observed_at if evidence.last_registered_at is None else evidence.last_registered_at
+    ended_at = evidence.job_ended_at
+    is_doubtful = ended_at is not None and (returned_at or 0.0) <= ended_at + STALE_LIST_SECONDS
+    return DOUBTFUL_JOB_SECONDS if is_doubtful else LONGEST_JOB_SECONDS
 
 
 def is_spent(evidence: Evidence) -> bool:
@@ -255,7 +272,7 @@ def why_stale(survey: Survey) -> Reason:
 
 
 def _last_observation(evidence: Evidence, survey: Survey) -> float | None:
-    observed, delivered = observed_at(evidence, survey), evidence.last_delivery_at
+    observed, delivered = observed_at(evidence, survey), evidence.last_sign_at
     if observed is None or delivered is None:
         return delivered if observed is None else observed
     return max(observed, delivered)

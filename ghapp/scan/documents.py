@@ -211,7 +211,7 @@ def runner_document(found: ScannedRunner) -> ScannedRunnerDocument:
         "reason": found.verdict.reason,
         "change": found.change,
         "offline_since": _time(evidence.offline_since) if is_just_offline else None,
-        "last_job_at": _time(evidence.last_delivery_at),
+        "last_job_at": _time(evidence.last_sign_at),
         "version": evidence.version,
         "labels": list(evidence.labels),
     }

@@ -15,15 +15,12 @@ from types import MappingProxyType
 from ghapp.installations.pool_matching import ScaledRule, pool_of, rule_named
 from ghapp.pods.phantom_kinds import is_assigned
 from ghapp.pods.pod import EphemeralRunner, is_in
-from ghapp.remediation.job_proof import QueuedJob
+from ghapp.remediation.job_proof import KnownJob, KnownJobs
 from ghapp.workflow_jobs.job import Job, is_over
 from ghapp.workflow_jobs.job_queue import JobQueue
 from ghapp.workflow_jobs.reason import QueueReason
 
 NONE_ASSIGNED: Mapping[str, int] = MappingProxyType({})
-
-OVERTAKEN_SECONDS = 30.0
-"""A job that was queued so long before one that a runner has is overtaken; GitHub promises no exact order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,27 +94,21 @@ def demand(queue: JobQueue, assigned: Mapping[str, int] = NONE_ASSIGNED) -> tupl
     return rows, unserved
 
 
-def queued_jobs(jobs: Iterable[Job], now: float) -> list[QueuedJob]:
-    """Returns the jobs that wait for a self-hosted runner, as remediation counts them.
+def known_jobs(jobs: Iterable[Job], now: float) -> KnownJobs:
+    """Returns the jobs that wait for a self-hosted runner, and those that one took, as remediation counts them.
 
     A job that GitHub holds back, as for an approval, waits for no runner, and one without labels for a runner group
-    that may be GitHub's own.
-
-    Args:
-        jobs: those that are not over; and ended ones, if it matters whether a queued one is overtaken.
-        now: epoch seconds.
+    that may be GitHub's own. A date in the future is no date: such a job overtakes none.
     """
-    waiting, latest_taken = list[tuple[frozenset[str], float]](), dict[frozenset[str], float]()
+    queued, taken = list[KnownJob](), list[KnownJob]()
     for job in jobs:
         labels = frozenset(label.lower() for label in job.labels)
+        found = KnownJob(labels, job.queued_at, job.repository, job.runner_id, job.started_at)
         if job.status == "queued" and labels and not job.waiting and not is_over(job, now):
-            waiting.append((labels, job.queued_at))
+            queued.append(found._replace(runner_id=None, started_at=None))
         elif job.runner_id is not None and job.queued_at <= now:
-            latest_taken[labels] = max(job.queued_at, latest_taken.get(labels, 0.0))
-    return [
-        QueuedJob(labels, queued_at, queued_at < latest_taken.get(labels, 0.0) - OVERTAKEN_SECONDS)
-        for labels, queued_at in waiting
-    ]
+            taken.append(found)
+    return KnownJobs(queued, taken)
 
 
 def assigned_by_pool(

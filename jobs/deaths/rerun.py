@@ -288,12 +288,23 @@ async def job_words(jobs: Jobs, job_id: int) -> JobWords:
 
 
 async def request_if_automatic(context: JobContext, facts: RerunFacts, installation: Installation) -> None:
-    """Enqueue the re-run of a job that failed for its runner's death, if its pool says so."""
+    """Enqueue the re-run of a job that failed for its runner's death, if its pool says so; else note why not."""
     why = refusal(facts._replace(by=AUTO))
-    if why not in {None, *DEFERRED} or await context.reruns.of(installation.id, facts.job.id):
+    if await context.reruns.of(installation.id, facts.job.id):
+        return
+    if why is not None and why not in DEFERRED:
+        await _note_why_not(context, facts, installation, why)
         return
     key = f"rerun-{installation.id}-{facts.job.id}-{AUTO}"
     context.ask(JobName.RERUN, installation.id, identity(facts.death), AUTO, key=key)
+
+
+async def _note_why_not(context: JobContext, facts: RerunFacts, installation: Installation, why: RerunRefusal) -> None:
+    """Note why a pool that runs jobs again unasked does not run this one again. A job that goes on is judged later."""
+    is_expected = facts.rules.mode == "auto" and why is not RerunRefusal.NOT_FAILED
+    if is_expected and await context.reruns.noted(installation.id, facts.job.id) is None:
+        note = RerunNote(why.value, AUTO, context.clock(), None)
+        await context.reruns.note(installation.id, facts.job.id, note)
 
 
 async def request_by_button(context: JobContext, installation: Installation, delivery: Delivery) -> bool:

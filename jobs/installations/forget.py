@@ -98,4 +98,4 @@ async def _forget_jobs(context: JobContext, installation: Installation, now: flo
 
 
 def _last_seen(evidence: Evidence) -> float:
-    return max(evidence.last_delivery_at or 0.0, evidence.first_seen)
+    return max(evidence.last_sign_at or 0.0, evidence.first_seen)

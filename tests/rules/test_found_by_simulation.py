@@ -7,9 +7,9 @@ from ghapp.remediation.fuse import FuseLimits
 from ghapp.remediation.fuse_counts import fuse_counts
 from ghapp.remediation.plan import RemediationLimits
 from ghapp.runners.absence import RunnerList, folds_of_get, folds_of_list
+from ghapp.runners.evidence import STALE_LIST_SECONDS
 from ghapp.runners.observations import (
     LIST_LAG_SECONDS,
-    STALE_LIST_SECONDS,
     job_ended,
     job_started,
     registration_seen,

@@ -49,8 +49,8 @@ class Acting(Calls):
         fuses, paused = dict(self.store.fuses), set(self.store.paused)
         claimed = self.engine.claiming.held()
         runners = list(known.values())
-        queued = self.engine.fleet.queued_jobs() if decision.deliveries_flow(runners, now) else None
-        inputs = decision.DecisionInputs(self.store.survey, now, queued, claimed)
+        jobs = self.engine.fleet.known_jobs() if decision.deliveries_flow(runners, now) else None
+        inputs = decision.DecisionInputs(self.store.survey, now, jobs, claimed)
         decided = decision.decide(pools, fuses, paused, self.rules, config.fuse, limits, inputs)
         if all(each.position is Position.CLOSED for each in fuses.values()) and decision.are_at_rest(
             runners, self.store.survey, self.rules, now, config.evidence

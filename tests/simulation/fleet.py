@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from ghapp.remediation.job_proof import QueuedJob
+from ghapp.remediation.job_proof import KnownJobs
 from ghapp.workflow_jobs import job as workflow_job
-from ghapp.workflow_jobs.demand import queued_jobs
+from ghapp.workflow_jobs.demand import known_jobs
 from tests.simulation.lies import Lie
 from tests.simulation.scenario import HOUR, Controller, Episode, Pool
 from tests.simulation.world import JOB_LEASE, Fate, Job, Machine, World, living
@@ -58,12 +58,12 @@ class Fleet:
         self._reported: dict[int, workflow_job.Job] = {}
         """Jobs that deliveries reported as queued, until an hour after they were reported as over."""
 
-    def queued_jobs(self) -> list[QueuedJob]:
-        """Queued jobs as reported by deliveries; those that no runner has taken are as old as can be."""
+    def known_jobs(self) -> KnownJobs:
+        """Jobs as reported by deliveries; those that wait for the queue of the day are as old as can be."""
         now = self.engine.driver.clock()
         waiting = [_reported_job(0, pool, now) for pool in self._queue if pool.sends_deliveries]
         self._reported = {each: job for each, job in self._reported.items() if (job.ended_at or now) >= now - HOUR}
-        return queued_jobs([*waiting, *self._reported.values()], now)
+        return known_jobs([*waiting, *self._reported.values()], now)
 
     def queue_job(self, pool: Pool) -> None:
         """One more job waits for a runner of the pool."""
@@ -74,9 +74,11 @@ class Fleet:
         """A delivery reported that a job has started, or is over."""
         job = self._reported.get(delivery.job_id)
         if job is not None and delivery.over:
-            self._reported[job.id] = job._replace(status="over", runner_id=delivery.runner_id, ended_at=delivery.at)
-        elif job is not None and job.status != "over":
-            self._reported[job.id] = job._replace(status="running", runner_id=delivery.runner_id)
+            job = job._replace(status="over", ended_at=delivery.at)
+        elif job is not None and job.status == "queued":
+            job = job._replace(status="running")
+        if job is not None:
+            self._reported[job.id] = job._replace(runner_id=delivery.runner_id, started_at=delivery.started_at)
 
     def cancel_queue(self) -> None:
         """No job waits any longer."""

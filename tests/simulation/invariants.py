@@ -16,8 +16,8 @@ from ghapp.remediation.status import ReplacementStage, ReplacementStatus
 from ghapp.remediation.steps import LOOK_LASTS_SECONDS
 from ghapp.runners.absence import RunnerList
 from ghapp.runners.delivery_lag import HOLD_SECONDS
-from ghapp.runners.evidence import Evidence, Registration, Survey
-from ghapp.runners.observations import REPORT_SETTLES_SECONDS, STALE_LIST_SECONDS
+from ghapp.runners.evidence import STALE_LIST_SECONDS, Evidence, Registration, Survey
+from ghapp.runners.observations import REPORT_SETTLES_SECONDS
 from ghapp.runners.verdict import State, judge
 from tests.simulation.github import HOURLY_LIMIT
 from tests.simulation.liveness import ACT_LIFE, JOB_LIFE, Accepted, Liveness, Loss, ShownBusy, Violation
@@ -281,7 +281,7 @@ class Audit(Liveness):
         """A loss is written off: its pool's batches had no effect, and no job waits for it."""
         machine = self._engine.world.machines[runner_id]
         queued = machine.pool.sends_deliveries and any(
-            machine.pool.name in each.labels for each in self._engine.fleet.queued_jobs()
+            machine.pool.name in each.labels for each in self._engine.fleet.known_jobs().queued
         )
         self.require(not queued, f"runner {runner_id} is written off, and a job waits for {machine.pool.name}")
         self.require(self._was_absent(machine), f"runner {runner_id} is written off, and works")

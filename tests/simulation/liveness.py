@@ -14,9 +14,8 @@ from ghapp.remediation.churn import CHURN_SECONDS
 from ghapp.remediation.decision import deliveries_flow
 from ghapp.remediation.fuse import WHOLE_INSTALLATION, Fuse, FuseReason, Position, fuse_of
 from ghapp.runners.delivery_lag import HOLD_SECONDS
-from ghapp.runners.evidence import LIST_LASTS_SECONDS
-from ghapp.runners.observations import STALE_LIST_SECONDS
-from ghapp.runners.verdict import is_absent, missing_since
+from ghapp.runners.evidence import LIST_LASTS_SECONDS, STALE_LIST_SECONDS
+from ghapp.runners.verdict import DOUBTFUL_JOB_SECONDS, is_absent, missing_since
 from tests.simulation.batches import Batches
 from tests.simulation.bound import noticed_within, tail_of
 from tests.simulation.lies import Lie, Weather
@@ -255,13 +254,6 @@ class Liveness:
             is_over = evidence is None or evidence.replaced_at is not None or machine.successor is not None
             self.require(is_over, f"runner {machine.id} of {machine.pool.name} is lost, and was never asked for")
 
-    def first_batch_alone(self, denied: Iterable[Machine]) -> None:
-        """Of these runners, which work, no more than a first batch may have been asked for."""
-        records = [self._engine.store.runners.get(machine.id) for machine in denied]
-        asked_for = sum(each is not None and each.replaced_at is not None for each in records)
-        first_batch = self._engine.scenario.config.fuse.first_batch
-        self.require(asked_for <= first_batch, f"{asked_for} runners that work are replaced; {first_batch} may be")
-
     @property
     def _of_changes(self) -> float:
         """What the bound has more on days with changes: controllers that are late, and pools that are deaf in turn."""
@@ -281,9 +273,11 @@ class Liveness:
         return self._engine.scenario.config.fuse.prove_seconds
 
     def _seems_at_work(self, machine: Machine) -> bool:
-        """Whether a list shows it busy soon after its job's end: it may be stale, or a clock jumped in between."""
+        """Whether a list shows it busy soon after its job's end, as a stale one does: it is kept for an hour then."""
         evidence = self._engine.store.runners.get(machine.id)
         if evidence is None or evidence.confirmed_at is not None or evidence.job_ended_at is None:
+            return False
+        if evidence.missing_at is not None and self._engine.driver.clock() - evidence.missing_at > DOUBTFUL_JOB_SECONDS:
             return False
         shown_at = evidence.observed_at if evidence.last_registered_at is None else evidence.last_registered_at
         return evidence.busy and 0.0 < (shown_at or 0.0) - evidence.job_ended_at <= STALE_LIST_SECONDS
@@ -378,7 +372,7 @@ class Liveness:
     def _are_needed(self) -> None:
         """Losses that were written off are asked for when a job waits that they could take."""
         engine, now = self._engine, self._engine.now
-        queued = {name for job in engine.fleet.queued_jobs() for name in job.labels}
+        queued = {name for job in engine.fleet.known_jobs().queued for name in job.labels}
         for pool in engine.scenario.pools:
             members = [each for each in engine.store.runners.values() if {*each.custom_labels} & {pool.name}]
             waits = any(each.not_needed_at is not None and each.reregistered_as is None for each in members)
@@ -409,7 +403,7 @@ class Liveness:
         """A stopped fuse does not wait for a person when nothing changes, and no job waits for what is lost."""
         engine = self._engine
         window, interval = engine.scenario.config.fuse.window_seconds, engine.scenario.config.interval
-        queued = {name for job in engine.fleet.queued_jobs() for name in job.labels}
+        queued = {name for job in engine.fleet.known_jobs().queued for name in job.labels}
         for pool in engine.scenario.pools:
             fuse = self._fuse(engine.changes.name_of(pool))
             if fuse.position is not Position.STOPPED:

@@ -16,6 +16,7 @@ from ghapp.leaks.guards import Guard, TickInputs, TickMemory
 from ghapp.leaks.runner_activity import RunnerActivity
 from ghapp.pods import pod
 from ghapp.remediation import churn, decision, fuse, fuse_counts, job_proof, steps
+from ghapp.remediation.job_proof import KnownJobs
 from ghapp.remediation.steps import RemediationStep
 from ghapp.runners import absence, evidence, observations, transitions, verdict
 from tests.simulation import acting, calls, cluster, driver, folds, reaper, store
@@ -334,6 +335,9 @@ def _everywhere(name: str, by: Callable[..., Any], *modules: Any) -> Mutation:
     return tuple(Patch(module, name, by) for module in modules)
 
 
+DOUBT_LASTS = Patch(verdict, "DOUBTFUL_JOB_SECONDS", verdict.LONGEST_JOB_SECONDS)
+"""Else a rule of busy lists that is broken costs an hour at most."""
+
 MUTATIONS: Mapping[str, Mutation] = {
     "one 404 suffices": (Patch(observations, "get_missed", _confirmed_at_once),),
     "a list that lacks it suffices": (Patch(observations, "unlisted", _gone_by_the_list),),
@@ -371,15 +375,14 @@ MUTATIONS: Mapping[str, Mutation] = {
     ),
     "the late end of an older job ends the one that runs": (Patch(observations, "job_ended", _ended_by_its_end),),
     "jobs are ordered by our clock": (Patch(observations, "_ahead", lambda _at, _known_at: None),),
-    "busy and never reported is idle": _everywhere(
-        "may_run_an_unknown_job", lambda _evidence: False, absence, observations
-    ),
+    "busy and never reported is idle": _everywhere("unknown_job_seconds", lambda _evidence: 0.0, absence, observations),
+    "a busy list soon after a job's end shows another job for days": (DOUBT_LASTS,),
     "an idle answer ends the job of an ephemeral runner": (Patch(observations, "_work_seen", lambda known: known),),
     "no fuse over the whole installation": (Patch(decision, "_whole_installation", _no_installation_fuse),),
     "time without an answer counts": _everywhere("covered_seconds", _all_time_counts, verdict, fuse_counts),
     "the whole installation's fuse writes off what it did not count": (Patch(decision, "_written_off", _of_any_pool),),
     "a stopped fuse always waits for a person": (Patch(fuse, "_settle", lambda before, *_: before),),
-    "what a job waits for is written off": (Patch(decision._Counts, "queued_for", lambda _self, _pool: []),),
+    "what a job waits for is written off": (Patch(decision._Counts, "jobs_for", lambda _self, _pool: KnownJobs()),),
     "a grant outlives its reason": (Patch(folds, "is_as_planned", lambda _planned, _found: True),),
     "newcomers under way prove a batch": (
         Patch(
@@ -512,9 +515,11 @@ MUTATIONS: Mapping[str, Mutation] = {
     "a late successor does not count": (Patch(fuse, "_settle", _never_late),),
     "a job's end is compared with the first absence": (
         Patch(evidence.Evidence, "is_busy", property(_busy_by_its_first_absence)),
+        DOUBT_LASTS,
     ),
     "a list begun before a job's end shows another job": (
         Patch(evidence.Evidence, "is_busy", property(_busy_by_any_list)),
+        DOUBT_LASTS,
     ),
     "a second job proves nothing": (Patch(observations, "_after_another_job", lambda known, _job_id: known.ephemeral),),
     "a request is dropped when its pool is not configured": (
@@ -581,6 +586,7 @@ CAUGHT_BY: Mapping[str, int] = {
     "jobs show nothing of a loss": 959,
     "no runner has a job that seems to wait": 359,
     "a controller acts when it reports": 9193,
+    "a busy list soon after a job's end shows another job for days": 8974,
     "the return of a mere suspect holds the batches": 103,
     "slow newcomers of ordinary departures prove a batch": 96,
     "a change of the mode gives another first batch": 109,

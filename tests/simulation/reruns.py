@@ -277,6 +277,7 @@ class World:
                 keep=self.keep,
                 forget=self.forget,
                 note=nothing,
+                noted=nothing,
                 may_request=self.may_request,
             ),
             settings=SimpleNamespace(pools_of=lambda _org: [rule]),

@@ -305,28 +305,30 @@ class Staged:
             self._lose(idle)
             self._engine.after(BUSY_LASTS - SETTLES, partial(self._engine.audit.all_requested, idle))
 
-        self._work_in_a_busy_pool(lose, lambda: ())
+        self._work_in_a_busy_pool(Controller.FAST, lose, lambda: ())
 
     def _deny_those_at_work_in_a_busy_pool(self) -> None:
         """GitHub denies most idle runners of such a pool, and gives them jobs, whose starts alone it reports late.
 
-        Their jobs seem to wait, although later ones were taken.
+        Their jobs seem to wait, although later ones were taken. No request has a successor, which would prove a batch.
         """
         denied: list[Machine] = []
 
         def deny(idle: list[Machine]) -> None:
             denied.extend(idle)
-            self._engine.fleet.vanish(idle, 2 * HOUR)
-            self._engine.after(BUSY_LASTS - SETTLES, partial(self._engine.audit.first_batch_alone, denied))
+            self._engine.fleet.vanish(idle, BUSY_LASTS - SETTLES)
 
-        self._work_in_a_busy_pool(deny, lambda: [each for each in denied if each.job is None])
+        self._work_in_a_busy_pool(Controller.NEVER, deny, lambda: [each for each in denied if each.job is None])
 
     def _work_in_a_busy_pool(
-        self, act: Callable[[list[Machine]], object], denied: Callable[[], Sequence[Machine]]
+        self,
+        controller: Controller,
+        act: Callable[[list[Machine]], object],
+        denied: Callable[[], Sequence[Machine]],
     ) -> None:
         """Jobs go on in a large pool; `act` gets most of its idle runners. Denied ones are given long jobs first."""
         engine, boots, prefers_old = self._engine, self.random.choice((20.0, 40.0)), self.random.random() < 0.5
-        pool = self.pool(40, kind=Kind.EPHEMERAL, boot_seconds=boots)[0].pool
+        pool = self.pool(40, controller, Kind.EPHEMERAL, boot_seconds=boots)[0].pool
 
         def work() -> None:
             idle, at_work = engine.world.idle(pool), denied()

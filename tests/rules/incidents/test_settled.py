@@ -10,7 +10,7 @@ from ghapp.incidents.history import STEP_SECONDS, step_of
 from ghapp.incidents.settled import Settled, holds, is_settled
 from ghapp.remediation.decision import DecisionInputs, are_at_rest, by_pool, decide
 from ghapp.remediation.fuse import WHOLE_INSTALLATION, Fuse, FuseLimits, FuseReason
-from ghapp.remediation.job_proof import QueuedJob
+from ghapp.remediation.job_proof import KnownJob, KnownJobs
 from ghapp.remediation.plan import Plan, RemediationLimits
 from ghapp.runners import absence
 from ghapp.runners.evidence import Survey
@@ -134,7 +134,7 @@ def test_what_is_settled_and_at_rest_gives_a_plan_after_a_later_sweep_nothing_to
     if not settles(runner, at=at) or not are_at_rest([runner], survey(swept_at=at), [], at, LIMITS):
         return
     later = data.draw(st.integers(int(at), int(END) - 1).map(float))
-    decision_inputs = DecisionInputs(survey(swept_at=later), later, queued=[QueuedJob(frozenset())])
+    decision_inputs = DecisionInputs(survey(swept_at=later), later, jobs=KnownJobs([KnownJob(frozenset())]))
     pools = by_pool([runner], decision_inputs.survey, [], later, LIMITS)
     fuses = {} if fuse is None else dict.fromkeys([*pools, WHOLE_INSTALLATION], fuse)
     decision = decide(pools, fuses, [], [], FuseLimits(), RemediationLimits(mode="act"), decision_inputs)

@@ -4,6 +4,8 @@ import pytest
 
 from ghapp.installations.installation import Installation
 from ghapp.pods.assigned_job import JobOfRun, job_observed, job_of_runner, run_of
+from ghapp.remediation.decision import deliveries_flow
+from ghapp.runners.observations import job_ended, job_found_over
 from ghapp.workflow_jobs.job import Job
 from tests.rules.builders import NOW, lost
 from tests.rules.pods.builders import runner_object
@@ -63,6 +65,14 @@ def test_a_finished_job_is_recorded_with_its_start_and_its_end():
     evidence = job_observed(lost(busy=True), job(5), NOW)
     assert (evidence.job_id, evidence.job_started_at, evidence.job_ended_at) == (5, NOW - 600, NOW - 60)
     assert evidence.running_job is None
+
+
+@pytest.mark.parametrize("status", ["running", "over"])
+def test_what_github_answers_about_a_job_does_not_show_that_deliveries_arrive(status):
+    evidence = job_observed(lost(busy=True), job(5, status=status), NOW)
+    assert not deliveries_flow([evidence], NOW)
+    assert not deliveries_flow([job_found_over(evidence, 5, NOW, NOW - 1)], NOW)
+    assert deliveries_flow([job_ended(evidence, 5, NOW), job_ended(lost(), 6, NOW)], NOW)
 
 
 def test_a_running_job_clears_the_confirmation_and_the_grant():

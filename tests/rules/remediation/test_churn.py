@@ -163,3 +163,12 @@ def test_time_that_no_list_covers_does_not_count(blind, found):
 def test_departures_count_for_an_hour_before_the_batch():
     members = [departed(1, -CHURN_SECONDS + 1), newcomer(1, -CHURN_SECONDS + 900), departed(2, -1)]
     assert counted([*members, newcomer(2, 1)]) == 0
+
+
+@pytest.mark.parametrize(("requested", "unexplained"), [(0, 1), (1, 3)], ids=["it grew", "a request had a successor"])
+def test_departures_explain_once_more_what_came_beside_the_growth_of_their_pool(requested, unexplained):
+    """Two left, three came at once, and the two newcomers of those that left may come after the batch."""
+    earlier = [departed(number, -40.0) for number in range(2)]
+    earlier += [(lost(90, granted_at=NOW - 50, replaced_at=NOW - 50), State.INVALIDATED) for _ in range(requested)]
+    came = [newcomer(number, at) for number, at in enumerate([-30.0, -30.0, -30.0, 20.0, 21.0, 22.0])]
+    assert counted([*earlier, *came]) == unexplained

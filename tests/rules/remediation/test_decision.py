@@ -16,7 +16,7 @@ from ghapp.remediation.fuse import (
     has_stepped,
 )
 from ghapp.remediation.fuse_counts import fuse_counts
-from ghapp.remediation.job_proof import QueuedJob
+from ghapp.remediation.job_proof import KnownJob, KnownJobs
 from ghapp.remediation.plan import Deferral, Plan, RemediationLimits
 from ghapp.runners.evidence import PastLoss
 from ghapp.runners.verdict import Limits
@@ -88,9 +88,9 @@ def test_a_written_off_loss_returns_for_a_job_that_it_could_take_though_others_a
     oldest = lost(1, confirmed_at=NOW - 9000, **away, **of[linux])
     runners = [oldest, lost(2, confirmed_at=NOW - 8900, **away, **of[windows]), online(50, **of[linux])]
     rules = [Rule("all", ("*",))]
-    for_linux, for_windows = QueuedJob(linux), QueuedJob(windows)
-    assert decided(runners, rules=rules, queued=[for_windows, for_windows]).needed == (2,)
-    assert decided(runners, rules=rules, queued=[for_linux, for_linux, for_windows]).needed == (1, 2)
+    for_linux, for_windows = KnownJob(linux), KnownJob(windows)
+    assert decided(runners, rules=rules, jobs=waiting([for_windows, for_windows])).needed == (2,)
+    assert decided(runners, rules=rules, jobs=waiting([for_linux, for_linux, for_windows])).needed == (1, 2)
 
 
 def test_a_pool_whose_fuse_a_person_changed_meanwhile_is_left_out_of_the_plan():
@@ -545,10 +545,16 @@ def scaled_down(queued, paused=()):
     lost_runners = [
         lost(each, absent_since=NOW - 2000, missing_at=NOW - 2000, confirmed_at=NOW - 1900) for each in range(1, 41)
     ]
-    return decided([*lost_runners, *(online(each) for each in range(100, 110))], {POOL: STOPPED}, paused, queued=queued)
+    return decided(
+        [*lost_runners, *(online(each) for each in range(100, 110))], {POOL: STOPPED}, paused, jobs=waiting(queued)
+    )
 
 
-JOB, OTHER_JOB = QueuedJob(frozenset({"self-hosted", POOL})), QueuedJob(frozenset({"gpu"}))
+def waiting(queued):
+    return None if queued is None else KnownJobs(queued)
+
+
+JOB, OTHER_JOB = KnownJob(frozenset({"self-hosted", POOL})), KnownJob(frozenset({"gpu"}))
 
 
 def test_a_scale_down_is_written_off_if_no_job_is_queued_for_the_pool():
@@ -564,7 +570,7 @@ def test_a_scale_down_is_written_off_while_jobs_of_other_pools_are_queued():
 
 @pytest.mark.parametrize(
     ("queued", "paused"),
-    [([JOB], ()), ([QueuedJob(frozenset({POOL}))], ()), (None, ()), ([], (POOL,))],
+    [([JOB], ()), ([KnownJob(frozenset({POOL}))], ()), (None, ()), ([], (POOL,))],
     ids=["a queued job", "a queued job with fewer labels", "queued jobs unknown", "a paused pool"],
 )
 def test_runners_that_may_be_needed_are_not_written_off(queued, paused):
@@ -578,7 +584,7 @@ def test_the_installations_fuse_writes_off_no_runner_of_a_pool_with_a_stopped_fu
     gpu = {"labels": ("gpu",), "custom_labels": ("gpu",)}
     runners = [lost(1, **old), lost(2, **old, **gpu), online(100), online(101, **gpu)]
     fuses = {POOL: STOPPED, WHOLE_INSTALLATION: STOPPED}
-    assert decided(runners, fuses, rules=rules_of(POOL, "gpu"), queued=[JOB]).not_needed == (2,)
+    assert decided(runners, fuses, rules=rules_of(POOL, "gpu"), jobs=waiting([JOB])).not_needed == (2,)
 
 
 @pytest.mark.parametrize(
@@ -614,7 +620,7 @@ def test_written_off_losses_return_when_jobs_wait_for_them(changes, needed):
     """Machines lost at night while their controller was away, and jobs in the morning."""
     others, paused, queued = changes.get("others", []), changes.get("paused", ()), changes.get("queued", [JOB, JOB])
     written_off = [lost(each, confirmed_at=NOW - 9000 + each, not_needed_at=NOW - 8000) for each in (1, 2, 3)]
-    assert decided([*written_off, *others], paused=paused, queued=queued).needed == needed
+    assert decided([*written_off, *others], paused=paused, jobs=waiting(queued)).needed == needed
 
 
 def test_a_pool_whose_fuse_a_person_changed_meanwhile_is_not_written_off():
@@ -720,5 +726,5 @@ def test_a_pool_that_was_written_off_before_is_not_written_off_again_while_its_r
     closed = Fuse(healed_at=NOW - 7200, reason=FuseReason.NOT_NEEDED)
     whole = Fuse(Position.PROVING, NOW - 60, 3, 3, batch_at=NOW - 60)
     fuses = {POOL: closed, WHOLE_INSTALLATION: whole}
-    decision = decided([lost(1), *fleet(50)[:20]], fuses, limits=RemediationLimits(mode="dry-run"), queued=[JOB])
+    decision = decided([lost(1), *fleet(50)[:20]], fuses, limits=RemediationLimits(mode="dry-run"), jobs=waiting([JOB]))
     assert decision.not_needed == ()

@@ -19,7 +19,7 @@ from ghapp.remediation.family import (
     without_unseen,
 )
 from ghapp.remediation.fuse import WHOLE_INSTALLATION, Fuse, FuseCounts, FuseLimits, FuseReason, Position
-from ghapp.remediation.job_proof import QueuedJob
+from ghapp.remediation.job_proof import KnownJob, KnownJobs
 from ghapp.remediation.plan import Deferral, Plan, RemediationLimits
 from ghapp.runners.evidence import Survey, covered_seconds
 from ghapp.runners.verdict import Limits
@@ -87,11 +87,11 @@ def test_a_scope_without_a_configured_pool_acts_and_one_with_another_pool_does_n
 
 
 def test_a_job_of_one_scope_keeps_no_loss_of_another_from_being_written_off():
-    wanted = [QueuedJob(frozenset({POOL}))]
+    wanted = KnownJobs([KnownJob(frozenset({POOL}))])
     waits = [lost(each, confirmed_at=NOW - 4000, missing_at=NOW - 4030, absent_since=NOW - 4060) for each in (1, 2)]
     stopped = Fuse(Position.STOPPED, since=NOW - 4000, stopped_at=NOW - 3000, batch_at=NOW - 4000)
-    needed = member(-1, *waits, queued=wanted, fuses={POOL: stopped})
-    moot = member(-2, *waits, queued=[], fuses={POOL: stopped})
+    needed = member(-1, *waits, jobs=wanted, fuses={POOL: stopped})
+    moot = member(-2, *waits, jobs=KnownJobs(), fuses={POOL: stopped})
     decision = decided(needed, moot, whole=proving())
     assert (decision.parts[-1].not_needed, decision.parts[-2].not_needed) == ((), (1, 2))
 
@@ -234,8 +234,8 @@ def test_a_scope_without_a_family_is_decided_for_as_before(kinds, fuses, whole, 
     rules = (Rule(), Rule("gpu", ("gpu",)))
     paused = ["gpu"] if is_paused else []
     found = [runner(number, *kind) for number, kind in enumerate(kinds, 1)]
-    inputs = DecisionInputs(survey(), NOW, queued=[QueuedJob(frozenset({"gpu"}))])
-    one = member(-1, *found, rules=rules, fuses=fuses, paused=paused, queued=inputs.queued)
+    inputs = DecisionInputs(survey(), NOW, jobs=KnownJobs([KnownJob(frozenset({"gpu"}))]))
+    one = member(-1, *found, rules=rules, fuses=fuses, paused=paused, jobs=inputs.jobs)
     alone = decide(one.pools, fuses | {WHOLE_INSTALLATION: whole}, paused, rules, FuseLimits(), ACT, inputs)
     others = [member(-2 - each, rules=rules) for each in range(place)]
     waits = {*paused, *(pool for pool, fuse in fuses.items() if fuse.position is Position.STOPPED)}

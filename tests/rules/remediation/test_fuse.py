@@ -22,7 +22,7 @@ from ghapp.remediation.fuse import (
     threshold,
 )
 from ghapp.remediation.fuse_counts import combined, fuse_counts
-from ghapp.remediation.job_proof import QueuedJob
+from ghapp.remediation.job_proof import KnownJob, KnownJobs
 from ghapp.remediation.plan import Candidate, PoolCapacity, RemediationLimits, plan
 from ghapp.runners.absence import RunnerList, survey_after, survey_after_failure
 from ghapp.runners.evidence import Survey
@@ -54,7 +54,7 @@ class Pool:
         self.now = NOW
         self.survey = Survey(swept_at=NOW)
         self.replacer_works = replacer_works
-        self.queued = None
+        self.jobs = None
         self.batches: list[int] = []
 
     def lose(self, count):
@@ -88,7 +88,7 @@ class Pool:
 
     def tally(self):
         states = [(each, judge(each, self.survey, self.now, Limits()).state) for each in self.runners.values()]
-        return fuse_counts(states, self.fuse, self.survey, self.now, LIMITS, queued=self.queued), states
+        return fuse_counts(states, self.fuse, self.survey, self.now, LIMITS, jobs=self.jobs), states
 
     def update_fuse(self):
         """Reads a complete list and updates the fuse."""
@@ -343,19 +343,19 @@ def test_a_proving_fuse_without_losses_heals():
 # A stopped fuse that is not needed: another controller scaled the pool down unannounced.
 
 
-JOB = QueuedJob(frozenset())
+JOBS = KnownJobs([KnownJob(frozenset())])
 
 
-def stopped_pool(queued):
+def stopped_pool(jobs):
     pool = Pool(*(online(each) for each in range(1, 11)), replacer_works=False)
     pool.lose(40)
-    pool.queued = queued
+    pool.jobs = jobs
     pool.sweep_until(Position.STOPPED)
     return pool
 
 
 def test_a_scale_down_does_not_wait_for_a_person():
-    pool = stopped_pool(queued=[])
+    pool = stopped_pool(KnownJobs())
     stopped_at = pool.fuse.stopped_at
     while pool.fuse.position is Position.STOPPED:
         pool.sweep()
@@ -367,16 +367,16 @@ def test_a_scale_down_does_not_wait_for_a_person():
     assert pool.batches == [3]
 
 
-@pytest.mark.parametrize("queued", [[JOB], None], ids=["a queued job", "queued jobs unknown"])
-def test_a_stopped_fuse_with_possibly_needed_runners_waits_for_a_person(queued):
-    pool = stopped_pool(queued)
+@pytest.mark.parametrize("jobs", [JOBS, None], ids=["a queued job", "queued jobs unknown"])
+def test_a_stopped_fuse_with_possibly_needed_runners_waits_for_a_person(jobs):
+    pool = stopped_pool(jobs)
     for _ in range(100):
         pool.sweep()
     assert pool.fuse.position is Position.STOPPED
 
 
 def test_a_further_loss_restarts_the_window_of_a_stopped_fuse():
-    pool = stopped_pool(queued=[])
+    pool = stopped_pool(KnownJobs())
     for _ in range(5):
         pool.sweep()
     pool.lose(1)
@@ -387,13 +387,13 @@ def test_a_further_loss_restarts_the_window_of_a_stopped_fuse():
 
 
 def test_a_stopped_fuse_does_not_close_while_github_does_not_answer():
-    pool = stopped_pool(queued=[])
+    pool = stopped_pool(KnownJobs())
     pool.lose_github(3 * LIMITS.window_seconds)
     assert pool.fuse.position is Position.STOPPED
 
 
 def test_a_stopped_fuse_closes_when_the_lost_registrations_return():
-    pool = stopped_pool(queued=[JOB])
+    pool = stopped_pool(JOBS)
     pool.come_back(*range(11, 51))
     for _ in range(12):
         pool.sweep()

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from heapq import heappop, heappush
+from math import inf
 from random import Random
 
 import pytest
 
 from ghapp.remediation.fuse import FuseLimits
-from ghapp.remediation.job_proof import PEERS_SECONDS, QueuedJob, are_lost_by_jobs
+from ghapp.remediation.job_proof import (
+    OVERTAKEN_SECONDS,
+    PEERS_SECONDS,
+    TOGETHER_SECONDS,
+    KnownJob,
+    KnownJobs,
+    are_lost_by_jobs,
+)
 from ghapp.runners.evidence import Evidence
 from ghapp.runners.verdict import State
-from ghapp.workflow_jobs.demand import queued_jobs
-from ghapp.workflow_jobs.job import Job
 from tests.rules.builders import MICROSECOND, NOW, lost, online, survey
 
 LIMITS = FuseLimits()
@@ -45,8 +51,11 @@ def peers(**changes) -> list[Member]:
 WAITING = [waiting(1), waiting(2)]
 
 
-def shown(members: list[Member], after: float = 150.0, queued: Sequence[QueuedJob] | None = (), **of_survey) -> bool:
-    return are_lost_by_jobs(members, queued, survey(**{"swept_at": NOW + 7200, **of_survey}), NOW + after, LIMITS)
+NO_JOBS = KnownJobs()
+
+
+def shown(members: list[Member], after: float = 150.0, jobs: KnownJobs | None = NO_JOBS, **of_survey) -> bool:
+    return are_lost_by_jobs(members, jobs, survey(**{"swept_at": NOW + 7200, **of_survey}), NOW + after, LIMITS)
 
 
 @pytest.mark.parametrize(
@@ -217,35 +226,77 @@ def test_time_that_no_list_covers_is_no_trial():
 
 
 LABELS = frozenset(each.lower() for each in WAITING[0][0].labels)
-OVERTAKEN = QueuedJob(LABELS, NOW + 1.0, is_overtaken=True)
+QUEUED = KnownJob(LABELS, NOW + 1.0, "acme/app")
+LATER = QUEUED._replace(queued_at=NOW + 90.0, runner_id=1000, started_at=NOW + 91.0)
+"""A job that one of the `peers` took."""
 
 
 @pytest.mark.parametrize(
-    ("queued", "is_shown"),
+    ("queued", "taken", "is_shown"),
     [
-        ([OVERTAKEN], True),
-        ([OVERTAKEN] * 2, False),
-        ([OVERTAKEN._replace(is_overtaken=False)] * 2, True),
-        ([OVERTAKEN._replace(labels=LABELS | {"gpu"})] * 2, True),
-        ([OVERTAKEN._replace(labels=frozenset(["self-hosted"]))] * 2, False),
-        ([OVERTAKEN._replace(queued_at=NOW - PEERS_SECONDS)] * 2, True),
-        ([OVERTAKEN._replace(queued_at=NOW - PEERS_SECONDS + MICROSECOND)] * 2, False),
-        (None, False),
+        ([QUEUED] * 2, LATER, True),
+        ([QUEUED] * 3, LATER, False),
+        ([QUEUED] * 3, LATER._replace(queued_at=QUEUED.queued_at + OVERTAKEN_SECONDS), True),
+        ([QUEUED] * 3, LATER._replace(queued_at=QUEUED.queued_at + OVERTAKEN_SECONDS + MICROSECOND), False),
+        ([QUEUED] * 3, LATER._replace(runner_id=4000), True),
+        ([QUEUED] * 3, LATER._replace(labels=frozenset({"self-hosted"})), True),
+        ([QUEUED._replace(labels=frozenset({"self-hosted"}))] * 3, LATER, True),
+        ([QUEUED._replace(labels=LABELS | {"gpu"})] * 3, LATER._replace(labels=LABELS | {"gpu"}), True),
+        ([QUEUED._replace(repository="acme/web")] * 3, LATER, True),
+        ([QUEUED._replace(queued_at=NOW - 999)] * 3, LATER._replace(started_at=NOW - TOGETHER_SECONDS), True),
+        ([QUEUED._replace(queued_at=NOW - 999)] * 3, LATER._replace(started_at=NOW - TOGETHER_SECONDS + 0.1), False),
     ],
     ids=[
-        "one overtaken job for ten runners that wait",
-        "two of them",
-        "later jobs wait as well",
-        "a label that the runners lack",
-        "fewer labels than the runners have",
-        "they had waited for an hour at the loss",
-        "for less than an hour",
-        "what is queued is not known",
+        "two for ten runners that wait",
+        "three of them",
+        "queued half a minute before",
+        "longer before",
+        "a runner of another kind took the later one",
+        "the later one needs fewer labels",
+        "the earlier one needs fewer labels",
+        "they need a label that the runners lack",
+        "of a repository whose jobs these runners do not take",
+        "overtaken before the loss",
+        "overtaken beside the loss",
     ],
 )
-def test_runners_that_may_have_the_jobs_that_seem_to_be_overtaken_are_not_shown_to_be_lost(queued, is_shown):
+def test_runners_that_may_have_jobs_that_seem_to_be_overtaken_are_not_shown_to_be_lost(queued, taken, is_shown):
     """The starts of just their jobs may be missing or late."""
-    assert shown([*peers(), *(waiting(number) for number in range(10))], queued=queued) is is_shown
+    idle = newcomer(80, -50.0, 50.0 + WITHIN)
+    members = [*peers(), idle, *(waiting(number) for number in range(10))]
+    assert shown(members, jobs=KnownJobs(queued, [taken])) is is_shown
+
+
+def test_jobs_that_are_not_known_show_nothing():
+    assert not shown([*peers(), *WAITING], jobs=None)
+
+
+def taken_at(*times: float) -> list[KnownJob]:
+    return [KnownJob(LABELS, NOW - 200.0, "acme/app", 1000 + place, NOW + at) for place, at in enumerate(times)]
+
+
+@pytest.mark.parametrize(
+    ("since", "queued", "idle", "is_shown"),
+    [
+        (8, (), [], True),
+        (7, (), [], False),
+        (7, (QUEUED,), [], True),
+        (7, (QUEUED._replace(queued_at=NOW),), [], False),
+        (7, (), [newcomer(80, -50.0, 50.0 + WITHIN)], True),
+    ],
+    ids=[
+        "eight tenths as often",
+        "less often",
+        "less often, and a job waits in vain",
+        "that job waits since before the loss",
+        "a runner that was idle beside them has a job since",
+    ],
+)
+def test_where_all_idle_runners_are_lost_fewer_jobs_than_before_show_nothing(since, queued, idle, is_shown):
+    """GitHub may give each of the few jobs to a newcomer."""
+    more = [newcomer(60 + number, -201.0) for number in range(10)]
+    jobs = KnownJobs(queued, taken_at(*(-150.0 for _ in range(10)), *(90.0 for _ in range(since))))
+    assert shown([*peers(), *more, *WAITING, waiting(3), *idle], jobs=jobs) is is_shown
 
 
 # ---- models of a busy pool
@@ -281,51 +332,59 @@ class BusyPool:
 LOST_AFTER, BATCH_AFTER, ENDS_AFTER = 3600.0, 3700.0, 3700.0 + 4200.0
 
 
-def members_of(pool: BusyPool) -> Iterator[tuple[float, list[Member], list[QueuedJob]]]:
+@dataclass
+class ModelJob:
+    """A job of the model: when it was queued, taken by which runner, named by a delivery, and over."""
+
+    queued_at: float
+    runner_id: int = 0
+    started_at: float = inf
+    delivered_at: float = inf
+    over_at: float = inf
+
+    def known(self) -> KnownJob:
+        """As deliveries report it."""
+        return KnownJob(LABELS, self.queued_at, "acme/app", self.runner_id, self.started_at)
+
+
+def members_of(pool: BusyPool) -> Iterator[tuple[float, list[Member], KnownJobs]]:
     """Yields what is known of the pool each half minute after the batch was accepted; NOW is that moment.
 
     Lists show it every ten seconds. Where the loss is false, the missing runners work as before.
     """
     random = Random(repr(pool))
-    begins, began = (
-        NOW - BATCH_AFTER,
-        {number: NOW - BATCH_AFTER - random.uniform(0, 60) for number in range(pool.size)},
-    )
+    begins = NOW - BATCH_AFTER
+    began = {number: begins - random.uniform(0, 60) for number in range(pool.size)}
     known: dict[int, Evidence] = {}
     idle, missing, heap, latest = sorted(began), set[int](), list[tuple[float, int, str]](), pool.size
-    jobs: dict[int, tuple[float, float]] = {}
-    over: set[int] = set()
+    jobs, of_runner = list[ModelJob](), dict[int, ModelJob]()
 
     def later(at: float, what: str, number: int = 0) -> None:
         heappush(heap, (at, number, what))
 
+    def give(job: ModelJob, runner: int, at: float) -> None:
+        idle.remove(runner)
+        is_hidden = pool.hidden and runner in missing
+        is_named = random.random() < pool.share and not is_hidden
+        lasts = 2 * ENDS_AFTER if is_hidden else random.uniform(20.0, 60.0)
+        job.runner_id, job.started_at, job.over_at = runner, at, at + lasts + pool.late
+        job.delivered_at = at + pool.late if is_named else inf
+        of_runner[runner] = job
+        later(at + lasts, "end", runner)
+
     later(begins, "job")
-    later(NOW - BATCH_AFTER + LOST_AFTER, "loss")
+    later(begins + LOST_AFTER, "loss")
     for place in range(int(ENDS_AFTER / 10)):
         later(begins + 10.0 * place, "list")
-    while heap:
+    while heap[0][0] <= begins + ENDS_AFTER:
         at, number, what = heappop(heap)
-        if at > begins + ENDS_AFTER:
-            return
-        apart = pool.jobs_apart * (pool.slackens if missing else 1.0)
         if what == "job":
-            later(at + random.expovariate(1 / apart), "job")
-            able = [each for each in idle if pool.is_false or each not in missing]
-            if able:
-                chosen = {"any": random.choice(able), "oldest": able[0], "newest": able[-1]}[pool.order]
-                idle.remove(chosen)
-                is_named = random.random() < pool.share and not (pool.hidden and chosen in missing)
-                jobs[chosen] = at, at + pool.late if is_named else float("inf")
-                lasts = 2 * ENDS_AFTER if pool.hidden and chosen in missing else random.uniform(20.0, 60.0)
-                later(at + lasts, "end", chosen)
+            later(at + random.expovariate(1 / (pool.jobs_apart * (pool.slackens if missing else 1.0))), "job")
+            jobs.append(ModelJob(at))
         elif what == "end":
-            later(at + pool.late, "over", number)
             later(at + pool.boots * random.uniform(0.7, 1.3), "boot")
-            known.pop(number, None) if number not in known else known.update(
-                {number: known[number]._replace(absent_since=known[number].absent_since or at)}
-            )
-        elif what == "over":
-            over.add(number)
+            if number in known:
+                known[number] = known[number]._replace(absent_since=known[number].absent_since or at)
         elif what == "boot":
             latest += 1
             idle.append(latest)
@@ -333,34 +392,32 @@ def members_of(pool: BusyPool) -> Iterator[tuple[float, list[Member], list[Queue
         elif what == "loss":
             missing = set(random.sample(idle, min(pool.lost, len(idle))))
             for each in missing:
-                known[each] = lost(
-                    each,
-                    ephemeral=True,
-                    first_seen=began[each],
-                    absent_since=at,
-                    missing_at=at + 30,
-                    confirmed_at=at + 60,
-                )
+                absent = {"absent_since": at, "missing_at": at + 30, "confirmed_at": at + 60}
+                known[each] = lost(each, ephemeral=True, first_seen=began[each], **absent)
         elif what == "list":
-            for each in idle:
-                if each not in known:
-                    known[each] = online(each, ephemeral=True, first_seen=at)
+            at_work = (each for each, job in of_runner.items() if job.over_at > at + pool.late)
+            for each in {*idle, *at_work} - known.keys():
+                known[each] = online(each, ephemeral=True, first_seen=at)
             if at > NOW and int(at - NOW) % 60 < 10:
-                reported = [_job(number, *job, at, number in over) for number, job in jobs.items()]
-                yield at, [_member(each, jobs, missing, at) for each in known.values()], queued_jobs(reported, at)
+                members = [_member(each, of_runner.get(each.id), missing, at) for each in known.values()]
+                queued = [job.known()._replace(runner_id=None, started_at=None) for job in jobs if _waits(job, at)]
+                yield at, members, KnownJobs(queued, [job.known() for job in jobs if job.delivered_at <= at])
+        waiting_jobs = [job for job in jobs if not job.runner_id] if what in ("job", "boot") else []
+        able = [each for each in idle if pool.is_false or each not in missing]
+        for job in waiting_jobs[: len(able)]:
+            chosen = {"any": random.choice(able), "oldest": able[0], "newest": able[-1]}[pool.order]
+            able.remove(chosen)
+            give(job, chosen, at)
 
 
-def _job(number: int, started_at: float, delivered_at: float, at: float, is_over: bool) -> Job:
-    """A job that was queued when a runner took it, as deliveries report it."""
-    status = "over" if is_over else "running" if delivered_at <= at else "queued"
-    runner_id = None if status == "queued" else number
-    return Job(number, status, tuple(LABELS), "acme/app", started_at, runner_id)
+def _waits(job: ModelJob, at: float) -> bool:
+    """Whether a job seems to wait: no delivery named its start, or its end."""
+    return job.delivered_at > at and job.over_at > at
 
 
-def _member(evidence: Evidence, jobs: dict[int, tuple[float, float]], missing: set[int], at: float) -> Member:
-    started_at, delivered_at = jobs.get(evidence.id, (None, float("inf")))
-    if delivered_at <= at:
-        evidence = evidence._replace(job_id=evidence.id, job_started_at=started_at)
+def _member(evidence: Evidence, job: ModelJob | None, missing: set[int], at: float) -> Member:
+    if job is not None and job.delivered_at <= at:
+        evidence = evidence._replace(job_id=evidence.id, job_started_at=job.started_at)
         return evidence, State.RETIRED if evidence.absent_since is not None else State.HEALTHY
     if evidence.id in missing:
         return evidence, State.INVALIDATED
@@ -370,7 +427,7 @@ def _member(evidence: Evidence, jobs: dict[int, tuple[float, float]], missing: s
 def proven_after(pool: BusyPool) -> float | None:
     """Returns the seconds after the batch at which jobs show the losses to be real; None if they never do."""
     seen = survey(swept_at=NOW + 7200)
-    found = (at for at, members, queued in members_of(pool) if are_lost_by_jobs(members, queued, seen, at, LIMITS))
+    found = (at for at, members, jobs in members_of(pool) if are_lost_by_jobs(members, jobs, seen, at, LIMITS))
     return next((at - NOW for at in found), None)
 
 

@@ -8,7 +8,7 @@ from ghapp.runners import absence, observations
 from ghapp.runners.absence import MOST_AHEAD_SECONDS, MOST_ASKED, MOST_SAMPLED, GetResult, RunnerList
 from ghapp.runners.evidence import BLIND_KEPT_SECONDS, MOST_BLIND_SPANS, Survey, covered_seconds
 from ghapp.runners.remains import Remains, RemainsKind
-from ghapp.runners.verdict import LONGEST_JOB_SECONDS, Limits, Reason, State, judge
+from ghapp.runners.verdict import DOUBTFUL_JOB_SECONDS, LONGEST_JOB_SECONDS, Limits, Reason, State, judge
 from tests.rules.builders import LONG_AGO, MICROSECOND, NOW, lost, online, present, registration, survey, suspect
 
 FUSE = FuseLimits()
@@ -314,6 +314,8 @@ class TestConfirmation:
         [
             ({"busy": True}, LONGEST_JOB_SECONDS),
             ({"busy": True, "job_id": 9, "job_ended_at": NOW - 300}, LONGEST_JOB_SECONDS),
+            ({"busy": True, "job_ended_at": NOW - 90, "last_registered_at": NOW - 30}, DOUBTFUL_JOB_SECONDS),
+            ({"busy": True, "job_ended_at": NOW - 90, "last_registered_at": NOW - 29.9}, LONGEST_JOB_SECONDS),
             ({"busy": True, "remains": Remains(RemainsKind.RUNNING, NOW, NOW)}, LONGEST_JOB_SECONDS),
             ({"busy": True, "remains": Remains(RemainsKind.NO_POD, NOW, NOW)}, 30.0),
             ({"busy": True, "remains": Remains(RemainsKind.ENDED, NOW, NOW)}, 30.0),
@@ -323,6 +325,8 @@ class TestConfirmation:
         ids=[
             "its job is unknown by delivery",
             "an earlier job is known",
+            "so soon after its job that a stale list explains it",
+            "later",
             "its container runs",
             "its object has no pod",
             "its container ended",

@@ -511,9 +511,19 @@ def test_a_report_of_a_removal_ends_when_github_gave_the_runner_a_job_long_after
         assert second(first(online())).retired_at == retired_at
 
 
-def test_the_first_retirement_by_a_controller_is_kept():
+def test_the_last_report_of_a_removal_counts():
+    """A controller whose removal GitHub refused reports the next attempt as well."""
     evidence = retired_by_controller(online(), NOW)
-    assert retired_by_controller(evidence, NOW + 60) is evidence
+    assert retired_by_controller(evidence, NOW + 60).retired_at == NOW + 60
+    assert retired_by_controller(evidence, NOW) is evidence
+    assert retired_by_controller(evidence, NOW - 60) is evidence
+
+
+def test_a_report_that_a_clock_dated_in_the_future_counts_from_now():
+    reported = retired_by_controller(online(), NOW + OVERTAKING_SECONDS)
+    assert registration_seen(reported, registration(online=True), NOW, listed=True).retired_at == reported.retired_at
+    reported = retired_by_controller(online(), NOW + OVERTAKING_SECONDS + 1.0)
+    assert registration_seen(reported, registration(online=True), NOW, listed=True).retired_at == NOW
 
 
 def test_only_a_later_registration_supersedes_one():
@@ -723,7 +733,7 @@ class TestAJobFoundOverByQuery:
     def test_the_jobs_end_is_dated_by_github_and_not_by_the_query(self, completed_at, ended_at):
         ended = job_found_over(job_started(online(), 1, LONG_AGO), 1, NOW, completed_at)
         assert (ended.running_job, ended.job_ended_at, ended.job_end_dated) == (None, ended_at, True)
-        assert ended.last_delivery_at == ended_at
+        assert ended.last_sign_at == ended_at
 
     def test_a_job_without_a_dated_end_is_over_and_does_not_count_as_a_delivery(self):
         running = job_started(online(), 1, LONG_AGO)

@@ -59,7 +59,7 @@ def test_a_job_that_names_an_ephemeral_runner_explains_that_it_left():
 
 def test_a_job_shows_that_an_offline_runner_was_at_work():
     shown = seen([offline()], [offline()], jobs=[over()]).runners[1]
-    assert shown.evidence.last_delivery_at == NOW - 5
+    assert shown.evidence.last_sign_at == NOW - 5
 
 
 @pytest.mark.parametrize("changes", [{"runner_name": "another"}, {"runner_id": 7}, {"runner_id": None}])

@@ -5,10 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ghapp.pods.pod import EphemeralRunner
-from ghapp.remediation.job_proof import QueuedJob
+from ghapp.remediation.job_proof import KnownJob, KnownJobs
 from ghapp.settings import PoolSettings
 from ghapp.workflow_jobs.capacity import AvailableRunner
-from ghapp.workflow_jobs.demand import NONE_ASSIGNED, OVERTAKEN_SECONDS, PoolDemand, assigned_by_pool, queued_jobs
+from ghapp.workflow_jobs.demand import NONE_ASSIGNED, PoolDemand, assigned_by_pool, known_jobs
 from ghapp.workflow_jobs.demand import demand as demand_of
 from ghapp.workflow_jobs.job import QUEUED_TOO_LONG_SECONDS, RUNNING_TOO_LONG_SECONDS, Job, is_over
 from ghapp.workflow_jobs.job_queue import JobQueue, QueueInputs
@@ -249,34 +249,15 @@ def test_a_pool_known_by_the_cluster_alone_is_shown():
     assert rows == [PoolDemand("linux", 0, 0, 0, 0, 34), PoolDemand("mac", 0, 0, 0, 0, None)]
 
 
-@pytest.mark.parametrize(
-    ("taken", "is_overtaken"),
-    [
-        (job(2, "running", runner_id=7, queued_at=NOW - 60 + MICROSECOND), True),
-        (job(2, "running", runner_id=7, queued_at=NOW - 60), False),
-        (job(2, "running", labels=("self-hosted", "LINUX-4vcpu"), runner_id=7, queued_at=NOW), True),
-        (job(2, "running", labels=("self-hosted",), runner_id=7, queued_at=NOW), False),
-        (job(2, "running", runner_id=7, queued_at=NOW + MICROSECOND), False),
-        (job(2, "queued", queued_at=NOW), False),
-        (job(2, "over", runner_id=7, queued_at=NOW), True),
-        (job(2, "over", queued_at=NOW), False),
-    ],
-    ids=[
-        "later",
-        "half a minute later",
-        "in another case",
-        "other labels",
-        "in the future",
-        "it waits",
-        "it is over",
-        "cancelled",
-    ],
-)
-def test_a_queued_job_is_overtaken_by_a_later_one_that_a_runner_took(taken, is_overtaken):
-    waiting = job(queued_at=NOW - 60 - OVERTAKEN_SECONDS)
-    found = queued_jobs([waiting, taken], NOW)
-    assert found[0] == QueuedJob(frozenset(waiting.labels), waiting.queued_at, is_overtaken)
+def test_jobs_are_known_by_whether_a_runner_took_them():
+    waiting, running = job(1, labels=("self-hosted", "Linux")), job(2, "running", runner_id=7, started_at=NOW + 5)
+    over, cancelled = job(3, "over", runner_id=8, started_at=NOW), job(4, "over")
+    known = known_jobs([waiting, running, over, cancelled, job(5, "running", runner_id=9, queued_at=NOW + 10)], NOW + 9)
+    assert known.queued == [KnownJob(frozenset({"self-hosted", "linux"}), NOW, "acme/app")]
+    taken = KnownJob(frozenset({"self-hosted", "linux-4vcpu"}), NOW, "acme/app")
+    assert known.taken == [taken._replace(runner_id=7, started_at=NOW + 5), taken._replace(runner_id=8, started_at=NOW)]
 
 
 def test_jobs_that_github_holds_and_jobs_without_labels_wait_for_no_runner():
-    assert queued_jobs([job(waiting=True), job(labels=()), job(queued_at=NOW - 2 * QUEUED_TOO_LONG_SECONDS)], NOW) == []
+    jobs = [job(waiting=True), job(labels=()), job(queued_at=NOW - 2 * QUEUED_TOO_LONG_SECONDS)]
+    assert known_jobs(jobs, NOW) == KnownJobs([], [])

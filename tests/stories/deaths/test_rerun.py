@@ -107,6 +107,18 @@ async def test_a_job_is_run_again_unasked_once_and_its_post_mortem_shows_it(stor
         assert posted["actions"] == []
 
 
+async def test_a_pool_that_runs_jobs_again_unasked_notes_why_it_does_not_run_this_one_again(story):
+    async with story(pool=AUTOMATIC) as app:
+        job, death = await job_died(app, own_steps=True)
+        await look(app, death)
+        assert enqueued(app) == []
+        noted = await app.context.reruns.noted(app.installation, job.id)
+        assert noted == RerunNote("StepsHadBegun", AUTO, noted.at, None)
+        app.clock.pass_(60)
+        await look(app, death)
+        assert await app.context.reruns.noted(app.installation, job.id) == noted
+
+
 async def test_the_button_runs_the_job_again_and_names_who_pressed_it(story):
     async with story() as app:
         job, death = await job_died(app, own_steps=True)

@@ -12,11 +12,13 @@ import pytest
 from ghapp.github.deliveries import encode, parse
 from ghapp.installations import doctor as installations
 from ghapp.runners.delivery_lag import GapCause, completeness, was_confirmed_without_deliveries
+from ghapp.runners.evidence import Evidence
 from ghapp.runners.verdict import Reason, State, judge
 from ghapp.sandbox.config import Pace
 from ghapp.store import keys
 from jobs.deliveries.inbox import drain_inbox
 from jobs.deliveries.redeliver import redeliver_failed
+from jobs.remediation.plan_inputs import load_inputs
 from jobs.runners.confirm import confirm_installation
 from jobs.runners.sweep import sweep_installation
 from tests.stories.conftest import POOL
@@ -281,7 +283,7 @@ async def test_silence_is_reported_for_as_long_as_github_lists_new_work(story):
         for _ in range(2):  # its token has expired
             await sweep_installation(app.context, app.installation)
             await app.pass_(60)
-        assert "no delivery has come for 3.1 h" in await doctors_text(app)
+        assert "no delivery has come for 3 h" in await doctors_text(app)
         assert [await app.context.redis.ttl(key) > 29 * 86_400 for key in named] == [True, True]
 
 
@@ -292,7 +294,7 @@ async def test_deliveries_that_are_all_hours_late_are_reported(story):
         for number in range(1, 4):
             await app.pass_(60)
             await deliver(app, str(number), "in_progress", runner, app.clock() - 9000, job=number)
-        assert "deliveries arrive 2.5 h late" in await doctors_text(app)
+        assert "deliveries arrive 2 h late" in await doctors_text(app)
         facts = await app.context.delivery_status.facts([app.installation])
         assert [each.cause for each in completeness(facts[app.installation], app.clock())] == [GapCause.LATE]
 
@@ -321,3 +323,18 @@ async def test_what_waits_in_the_inbox_is_a_backlog_by_redis_clock(story):
         )
         facts = (await app.context.delivery_status.facts([app.installation]))[app.installation]
         assert facts.backlog_seconds == pytest.approx(60, abs=5)
+
+
+@pytest.mark.parametrize(("granted", "are_known"), [(True, False), (False, True)], ids=["a grant", "no grant"])
+async def test_jobs_are_not_known_while_deliveries_are_missing_and_a_batch_may_be_proven(story, granted, are_known):
+    """Without a grant, jobs neither prove a batch nor write losses off."""
+    async with story(4) as app:
+        app.listen()
+        await sweep_installation(app.context, app.installation)
+        app.sandbox.control.unreachable_webhook("acme", seconds=50)
+        app.sandbox.control.queue("acme", labels=[POOL], count=2)
+        await live(app, 60)
+        now, org = app.clock(), await app.context.installations.one(app.installation)
+        one = Evidence(1, "linux-1", now, last_delivery_at=now, granted_at=now - 60 if granted else None)
+        inputs = await load_inputs(app.context, org, await app.context.org_view(org), {1: one}, now)
+        assert (inputs.jobs is not None) is are_known

@@ -20,7 +20,7 @@ from jobs.installations.discover import discover_installations
 from jobs.reports.health_report import report_installation
 from jobs.runners.sweep import sweep_installation
 from tests.github.test_api import BudgetRecorder, TokenStore
-from tests.stories.installations.test_scopes import calls, live_in, of
+from tests.stories.installations.test_scopes import calls, live_in, of, queue, waiting_jobs
 from tests.support.keys import private_key
 
 CORP = "enterprises/acme-corp"
@@ -200,3 +200,9 @@ async def test_its_check_run_is_reported_as_missing_where_the_app_is_not_install
             assert await report_installation(app.context, scope.id) is CheckRunOutcome.PERMISSION_MISSING
         (line,) = [each for each in logs if each["event"] == "not reported"]
         assert line["why"] == "the App is not installed on elsewhere"
+
+
+async def test_jobs_of_its_organizations_wait_for_the_runners_of_an_enterprise(corp):
+    async with corp() as (app, scope):
+        await queue(app, await app.context.installations.one(app.installation), "acme/web")
+        assert await waiting_jobs(app, scope) == ["acme/web"]

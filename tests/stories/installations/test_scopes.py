@@ -10,16 +10,19 @@ import pytest
 from ghapp.installations.repositories import SEARCH_SECONDS, Repositories, ScopedRepository
 from ghapp.report.check_run import SWEEP
 from ghapp.runners.delivery_lag import DeliveryArrivals, LateArrival
+from ghapp.runners.evidence import Evidence
 from ghapp.runners.verdict import State
 from ghapp.sandbox.config import LEAST_PRIVILEGE, PoolConfig
 from ghapp.sandbox.fleet.jobs import SandboxRepository
 from ghapp.store import keys
+from ghapp.workflow_jobs.job import Job
 from jobs.checks.publisher import CheckRunOutcome
 from jobs.delivery_gaps.completeness import delivery_gaps
 from jobs.installations import scopes as search
 from jobs.installations.discover import discover_installations, list_repositories_again
 from jobs.installations.enrol import enrol
 from jobs.installations.scopes import find_scopes_of
+from jobs.remediation.plan_inputs import load_inputs
 from jobs.remediation.remediate import remediate_runner
 from jobs.reports.health_report import report_installation
 from jobs.runners.sweep import sweep_installation
@@ -503,3 +506,25 @@ async def test_what_is_known_of_the_installation_s_deliveries_holds_for_its_repo
         await app.context.delivery_status.save_arrivals({org.id: late})
         (gap,) = await delivery_gaps(app.context, org, now)
         assert await delivery_gaps(app.context, api, now) == (gap,)
+
+
+async def waiting_jobs(app, scope):
+    """The ids of jobs that wait for the runners of a scope, by their repositories, when it decides about a loss."""
+    now = app.clock()
+    runners = {1: Evidence(1, "linux-1", now, not_needed_at=now, last_delivery_at=now)}
+    inputs = await load_inputs(app.context, scope, await app.context.org_view(scope), runners, now)
+    return sorted(job.repository for job in inputs.jobs.queued)
+
+
+async def queue(app, scope, *repositories):
+    jobs = [Job(scope.id * 10 + place, "queued", (OWN,), each, app.clock()) for place, each in enumerate(repositories)]
+    await app.context.demand.record(scope.id, jobs, now=app.clock())
+
+
+async def test_jobs_that_count_in_another_scope_wait_for_the_runners_that_may_take_them(scoped):
+    async with scoped() as app:
+        api, org = (await scopes(app))["acme/api"], await app.context.installations.one(app.installation)
+        await queue(app, org, "acme/web", "Acme/API")
+        await queue(app, api, "acme/api")
+        assert await waiting_jobs(app, org) == ["Acme/API", "acme/api", "acme/web"]
+        assert await waiting_jobs(app, api) == ["Acme/API", "acme/api"]
