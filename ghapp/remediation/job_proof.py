@@ -130,10 +130,11 @@ def are_lost_by_jobs(
         if evidence.ephemeral is True:
             kinds[_kind(evidence)].append((evidence, state))
     times = [share * limits.prove_seconds for share in SHARES]
-    return all(
-        any(_doubt(kinds[kind], jobs.of(kind, kinds[kind]), within, survey, now) <= DOUBT for within in times)
-        for kind in {_kind(each) for each in waiting}
-    )
+    for kind in {_kind(each) for each in waiting}:
+        jobs_of_kind = jobs.of(kind, kinds[kind])
+        if all(_doubt(kinds[kind], jobs_of_kind, within, survey, now) > DOUBT for within in times):
+            return False
+    return True
 
 
 def _waits(evidence: Evidence, state: State) -> bool:
