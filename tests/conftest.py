@@ -52,8 +52,8 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
 
 @pytest.hookimpl(optionalhook=True)  # `-p no:xdist` leaves the plugin out
 def pytest_xdist_auto_num_workers() -> int:
-    """Two processes for each core: stories wait for real processes and clocks for half of their time."""
-    return 2 * len(os.sched_getaffinity(0))
+    """Three processes for each core: stories wait for real processes and clocks for most of their time."""
+    return 3 * len(os.sched_getaffinity(0))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
