@@ -492,7 +492,8 @@ def _tried(note: RerunNote, now: float) -> str:
     words = WHY_NOT[RerunRefusal(note.reason)] if note.reason in set(RerunRefusal) else note.reason
     again = moment(note.next_at, now)
     later = f" It is tried again {again.text}." if again is not None and (note.next_at or 0.0) > now else ""
-    return f"{_who(note.by)} tried to run it again {'' if at is None else at.text}. {words}{later}"
+    did = "ghapp did not run it again" if note.by == AUTO else f"{note.by} tried to run it again"
+    return f"{did}{'' if at is None else f' {at.text}'}. {words}{later}"
 
 
 def _who(by: str) -> str:

@@ -21,7 +21,10 @@ from ghapp.terminal.tables import (
     to_the_second,
 )
 from ghapp.untrusted_text import visible
-from ghapp.wording import duration
+from ghapp.wording import counted, duration
+
+MOST_EXPLANATIONS = 5
+"""Below a list of jobs; `ghapp why` has the whole one of each job."""
 
 STATE_COLOURS = {"queued": "yellow", "running": "green", "over": "bright_black"}
 
@@ -42,10 +45,24 @@ def jobs_table(documents: Sequence[Mapping[str, Any]], limit: int, now: float) -
     parts: list[RenderableType] = [
         count_line(len(shown), len(documents), "job", Counter(each["state"] for each in documents)),
         ShrinkingTable(rows, [*constant_column("org", shown), "runner", "workflow / job", "pool"]),
+        *_why_they_wait(shown),
     ]
     if len(shown) < len(documents):
         parts.append(more_line(len(documents) - len(shown), len(shown)))
     return Group(*parts)
+
+
+def _why_they_wait(documents: Sequence[Mapping[str, Any]]) -> list[Text]:
+    """Returns why these jobs wait, each explanation once with its first step, the commonest first."""
+    known = [each["why"] for each in documents if each["why"] is not None]
+    counts = Counter((why["reason"], why["text"]) for why in known)
+    steps = {(why["reason"], why["text"]): why["next"][0]["step"] for why in known if why["next"]}
+    lines: list[Text] = []
+    for words, count in counts.most_common(MOST_EXPLANATIONS):
+        reason, text = words
+        step = f" → {steps[words]}" if words in steps else ""
+        lines.append(copyable(f" {reason} ({counted(count, 'job')}): {text}{step}"))
+    return lines
 
 
 def full_name(document: Mapping[str, Any]) -> str:
