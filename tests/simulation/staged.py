@@ -13,6 +13,7 @@ from math import ceil
 from random import Random
 from typing import TYPE_CHECKING
 
+from ghapp.remediation.churn import CHURN_SECONDS
 from ghapp.remediation.fuse import Position
 from ghapp.runners.evidence import Evidence
 from tests.simulation.calls import CALL
@@ -31,8 +32,8 @@ BEGINS, LASTS = MIDNIGHT + DAY - 4 * HOUR, 9 * HOUR
 SETTLES = 900.0
 """New pools are left alone for so long: longer than the fuse's window, in which newcomers count as proof."""
 
-BUSY_LASTS = SETTLES + HOUR
-"""For so long a busy pool works; its losses heal well within it."""
+BUSY_LASTS = HOUR
+"""For so long a busy pool works on after its loss, which heals well within that."""
 
 LOOKS_EACH = 3.0
 LOOKS_FOR = 2 * HOUR
@@ -303,26 +304,29 @@ class Staged:
 
         def lose(idle: list[Machine]) -> None:
             self._lose(idle)
-            self._engine.after(BUSY_LASTS - SETTLES, partial(self._engine.audit.all_requested, idle))
+            self._engine.after(BUSY_LASTS, partial(self._engine.audit.all_requested, idle))
 
-        self._work_in_a_busy_pool(Controller.FAST, lose, lambda: ())
+        self._work_in_a_busy_pool(Controller.FAST, SETTLES, lose, lambda: ())
 
     def _deny_those_at_work_in_a_busy_pool(self) -> None:
         """GitHub denies most idle runners of such a pool, and gives them jobs, whose starts alone it reports late.
 
-        Their jobs seem to wait, although later ones were taken. No request has a successor, which would prove a batch.
+        Their jobs seem to wait, although later ones were taken. No request has a successor, which would prove a batch,
+        and the pool has not grown for as long as its churn is looked at.
         """
         denied: list[Machine] = []
 
         def deny(idle: list[Machine]) -> None:
             denied.extend(idle)
-            self._engine.fleet.vanish(idle, BUSY_LASTS - SETTLES)
+            self._engine.fleet.vanish(idle, BUSY_LASTS)
 
-        self._work_in_a_busy_pool(Controller.NEVER, deny, lambda: [each for each in denied if each.job is None])
+        begins = SETTLES + CHURN_SECONDS
+        self._work_in_a_busy_pool(Controller.NEVER, begins, deny, lambda: [each for each in denied if each.job is None])
 
     def _work_in_a_busy_pool(
         self,
         controller: Controller,
+        begins: float,
         act: Callable[[list[Machine]], object],
         denied: Callable[[], Sequence[Machine]],
     ) -> None:
@@ -333,7 +337,7 @@ class Staged:
         def work() -> None:
             idle, at_work = engine.world.idle(pool), denied()
             if at_work:
-                engine.fleet.take_job(at_work[0], lasting=HOUR + BUSY_LASTS, late=HOUR + BUSY_LASTS)
+                engine.fleet.take_job(at_work[0], lasting=2 * BUSY_LASTS, late=2 * BUSY_LASTS)
             elif idle:
                 engine.fleet.take_job(idle[0] if prefers_old else self.random.choice(idle), lasting=20.0)
 
@@ -341,9 +345,9 @@ class Staged:
             idle = engine.world.idle(pool)
             act(idle[: max(2, len(idle) * 2 // 3)])
 
-        for at in range(60, int(BUSY_LASTS), 3):
+        for at in range(60, int(begins + BUSY_LASTS), 3):
             engine.after(float(at), work)
-        engine.after(SETTLES, stage)
+        engine.after(begins, stage)
 
     def _hide_by_lists_and_gets(self) -> None:
         """Lists leave out live runners, and do not add up; GETs of all runners answer 404."""
