@@ -388,9 +388,8 @@ class ApiClient:
 
         Raises:
             ServerUnavailableError: no answer, or 5xx.
-            ConfigurationError: the token or a value is rejected.
+            ConfigurationError: the token or a value is rejected, or the address is another server's.
             NoSuchObjectError: 404.
-            GhappError: anything else.
         """
         url = str(self._client.base_url).rstrip("/")
         try:
@@ -408,12 +407,14 @@ def _error(answer: httpx.Response, message: str) -> GhappError:
     if answer.status_code in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN):
         return ConfigurationError(f"GHAPP_TOKEN: {message}")
     if answer.status_code == httpx.codes.NOT_FOUND and _detail(answer) == NO_ROUTE:
-        return GhappError(f"{message}: {answer.request.url.path}; check GHAPP_URL, or upgrade the server")
+        return ConfigurationError(f"{message}: {answer.request.url.path}; check GHAPP_URL, or upgrade the server")
     if answer.status_code == httpx.codes.NOT_FOUND:
         return NoSuchObjectError(_detail(answer))
     if answer.status_code in (httpx.codes.BAD_REQUEST, httpx.codes.REQUEST_ENTITY_TOO_LARGE):
         return ConfigurationError(_detail(answer))
-    return ServerUnavailableError(message) if answer.is_server_error else GhappError(f"{message}; check GHAPP_URL")
+    return (
+        ServerUnavailableError(message) if answer.is_server_error else ConfigurationError(f"{message}; check GHAPP_URL")
+    )
 
 
 def _detail(answer: httpx.Response) -> str:
@@ -429,7 +430,7 @@ def _json(answer: httpx.Response) -> Any:
     try:
         return answer.json()
     except ValueError:
-        raise GhappError(f"{answer.request.url}: the answer is not JSON; check GHAPP_URL") from None
+        raise ConfigurationError(f"{answer.request.url}: the answer is not JSON; check GHAPP_URL") from None
 
 
 def _subject(org: str, pool: str | None) -> str:

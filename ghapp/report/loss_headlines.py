@@ -26,7 +26,7 @@ from ghapp.report.fleet import FleetView, PoolView
 from ghapp.report.headline import Headline, HeadlineKind, Severity, first_since, runners_page
 from ghapp.runners.verdict import State
 from ghapp.untrusted_text import shell_command
-from ghapp.wording import are, counted
+from ghapp.wording import are, counted, duration
 
 MOST_BLOCKERS = 3
 """What lost runners of one pool wait for, in one sentence."""
@@ -46,7 +46,7 @@ def loss_headlines(fleet: FleetView, pools: Sequence[PoolView], now: float) -> I
         total = len(pool.members)
         healed = [each for each in pool.healed if since is not None and (each.evidence.healed_at or 0.0) >= since]
         unanswered = sum(is_unanswered(each, now, fleet.fuse_limits.prove_seconds) for each in statuses)
-        step, command = _step(fleet, pool, worst, unanswered)
+        step, command = _step(fleet, pool, worst, unanswered, len(healed))
         progress = _progress(statuses, len(healed), worst)
         if pool.fuse.position is Position.STOPPED and not worst.is_stopped:
             progress += f"; the fuse is stopped: {FUSE_REASONS[pool.fuse.reason]}"
@@ -135,9 +135,14 @@ def blocker_text(alike: Sequence[ReplacementStatus]) -> str:
     return Counter(each.text for each in alike).most_common(1)[0][0]
 
 
-def _step(fleet: FleetView, pool: PoolView, worst: ReplacementStatus, unanswered: int) -> tuple[str, str]:
+def _step(fleet: FleetView, pool: PoolView, worst: ReplacementStatus, unanswered: int, healed: int) -> tuple[str, str]:
     """Returns what to do next about lost runners of a pool, and the command for it."""
-    org = fleet.org
+    org, prove_seconds = fleet.org, duration(fleet.fuse_limits.prove_seconds)
+    if unanswered and unanswered <= healed and not worst.is_stopped:
+        late = (
+            f"those of {counted(unanswered, 'request')} are late, or hidden among the pool's own newcomers for an hour"
+        )
+        return f"wait: most successors are online; {late}", ""
     if unanswered and not worst.is_stopped:
         since = "accepted the requests, and no runner came online"
         return f"find out why the controller of {pool.name} {since}; see its log and its machines", ""
@@ -152,7 +157,10 @@ def _step(fleet: FleetView, pool: PoolView, worst: ReplacementStatus, unanswered
         case ReplacementBlocker.FUSE if worst.is_stopped:
             return _after_stop(pool.fuse), _resume_stopped(fleet, pool)
         case ReplacementBlocker.FUSE:
-            return "wait: the next batch follows when the successors of this one are online", ""
+            follows = (
+                f"when the successors of this one are online, or {prove_seconds} after its last request if some are"
+            )
+            return f"wait: the next batch follows {follows}; with none, the fuse stops", ""
         case ReplacementBlocker.NO_POOL:
             return f"add a [[pools]] table for {pool.name}", shell_command("ghapp", "init", "--org", org)
         case ReplacementBlocker.PERMISSION | ReplacementBlocker.CLUSTER:
@@ -191,7 +199,7 @@ def suspect_headlines(fleet: FleetView, pools: Sequence[PoolView], now: float) -
             each
             for each in pool.members
             if each.state is State.SUSPECT
-            and each.replacement.stage is ReplacementStage.SUSPECT
+            and each.replacement.blocked_by is not ReplacementBlocker.JOB
             and not each.is_lasting_suspect(now, fleet.view.limits)
         ]
         if len(missing) < threshold(len(pool.members), fleet.fuse_limits):

@@ -72,9 +72,12 @@ async def enqueue_ended(context: JobContext, installation_id: int, jobs: Iterabl
 
 
 async def enqueue_run_again(context: JobContext, installation_id: int, jobs: Iterable[Job]) -> None:
-    """Has the post-mortem of each job updated that was run again, by whomever: a delivery shows the later attempt."""
+    """Has the post-mortem of each job updated that was run again, by whomever: a delivery shows the later attempt.
+
+    It names where that attempt is when it is queued, and how it ended.
+    """
     for job in jobs:
-        if job.attempt <= 1 or job.status != "queued":
+        if job.attempt <= 1 or job.status == "running":
             continue
         ended = await context.demand.find_ended(installation_id, JobSearch(run_id=job.run_id))
         earlier = [each for each in other_attempts(job, ended) if each.attempt < job.attempt]
@@ -82,7 +85,7 @@ async def enqueue_run_again(context: JobContext, installation_id: int, jobs: Ite
             continue
         outcome = (await load_job_outcomes(context, installation_id, earlier[-1:])).get(earlier[-1].id, NOTHING_KNOWN)
         if outcome.death is not None:
-            key = f"post-mortem-{death_id(installation, outcome.death)}-attempt-{job.attempt}"
+            key = f"post-mortem-{death_id(installation, outcome.death)}-attempt-{job.attempt}-{job.status}"
             context.ask(JobName.POST_MORTEM, installation_id, identity(outcome.death), key=key)
 
 

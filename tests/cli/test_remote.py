@@ -288,7 +288,7 @@ def test_a_command_that_needs_redis_says_so():
 async def test_a_server_without_the_api_is_reported_with_the_path(site):
     async with site.http.serving({}) as url:
         environ = {"GHAPP_URL": f"{url}/elsewhere", "GHAPP_TOKEN": site.http.secret}
-        line = one_line(await in_thread("runners", **environ), 1)
+        line = one_line(await in_thread("runners", **environ), 2)
     assert line.endswith("answered 404: Not Found: /elsewhere/v1/orgs; check GHAPP_URL, or upgrade the server")
 
 

@@ -189,14 +189,14 @@ LOSSES = {
     "stopped": (
         [lost(2), requested(3, NOW)],
         {"fuses": {POOL: STOPPED}},
-        "replacement requested for 1; 1 waits, the fuse is stopped: no successor of the last batch came online; 0 of 2",
+        "replacement requested for 1; 1 waits, the fuse is stopped: no runner came online after the last batch, beyond the pool's own newcomers; 0 of 2",
         f"ghapp resume acme --pool {POOL}",
         Severity.CRITICAL,
     ),
     "all stopped": (
         [lost(2)],
         {"fuses": {WHOLE: STOPPED}},
-        "the fuse is stopped: no successor of the last batch came online",
+        "the fuse is stopped: no runner came online after the last batch, beyond the pool's own newcomers",
         "ghapp resume acme",
         Severity.CRITICAL,
     ),
@@ -266,6 +266,21 @@ def test_a_loss_says_how_far_its_replacement_is_and_what_to_do(runners, changes,
 def test_a_controller_that_accepts_and_creates_nothing_is_named(waited, is_named):
     headline = found(online(1), requested(2, NOW - waited))[0]
     assert ("accepted the requests, and no runner came online" in headline.step) is is_named
+
+
+def test_a_controller_of_which_most_requests_have_successors_is_not_blamed():
+    late = requested(2, NOW - 301, confirmed_at=NOW - 400)
+    headline = found(online(1), late, healed(3, NOW, confirmed_at=NOW - 360))[0]
+    assert headline.step.startswith("wait: most successors are online; those of 1 request are late")
+    more = requested(4, NOW - 301, confirmed_at=NOW - 400)
+    headline = found(online(1), late, more, healed(3, NOW, confirmed_at=NOW - 360))[0]
+    assert "accepted the requests, and no runner came online" in headline.step
+
+
+def test_while_a_fuse_proves_the_step_says_until_when():
+    fuse = proving(batch=3, allowed=3)
+    (headline, *_) = found(online(1), requested(2, NOW, granted_at=NOW), lost(3), fuses={POOL: fuse})
+    assert "or 5 min after its last request if some are; with none, the fuse stops" in headline.step
 
 
 def test_each_pool_that_lost_runners_is_a_headline_those_that_wait_for_a_person_first():
@@ -706,8 +721,16 @@ BUSY = {"job_id": 7, "job_started_at": NOW - 60, "busy": True}
         ([*(young(each) for each in range(1, 4)), *(online(each) for each in range(10, 22))], 3),
         ([*(young(each) for each in range(1, 4)), *(online(each) for each in range(10, 23))], None),
         ([*(young(each, **BUSY) for each in range(1, 4)), online(9)], None),
+        ([*(young(each, deliveries_behind_at=NOW) for each in range(1, 4)), online(9)], 3),
     ],
-    ids=["the floor", "below the floor", "the fraction", "below the fraction", "their jobs explain it"],
+    ids=[
+        "the floor",
+        "below the floor",
+        "the fraction",
+        "below the fraction",
+        "their jobs explain it",
+        "deliveries are missing",
+    ],
 )
 def test_as_many_suspects_at_once_as_would_trip_a_fuse_are_the_headline(runners, affected):
     waits = [waiting(1)]

@@ -600,6 +600,23 @@ def test_a_batch_is_proven_within_prove_seconds_of_its_last_request(changes, pos
 
 
 @pytest.mark.parametrize(
+    ("successors", "changes", "allowed"),
+    [
+        (22, {}, 68),
+        (21, {}, 24),
+        (22, {"waiting": 0}, 24),
+        (9, {"accepted": 10, "in_batch": 10}, 42),
+        (8, {"accepted": 9, "in_batch": 9}, 24),
+    ],
+    ids=["two of 24 are late", "three are", "no loss waits", "one of ten", "one of nine"],
+)
+def test_the_last_tenth_of_a_large_batch_holds_up_no_other_loss(successors, changes, allowed):
+    fuse = proving(batch=24, allowed=24)
+    counts = {"waiting": 99, "granted": 24, "in_batch": 24, "accepted": 24, "successors": successors, **changes}
+    assert next_fuse(fuse, mass_loss(**counts), NOW + 1, LIMITS).allowed == allowed
+
+
+@pytest.mark.parametrize(
     ("granted_before", "position"),
     [(MICROSECOND, Position.STOPPED), (0.0, Position.PROVING)],
     ids=["granted before the fuse tripped", "granted when it tripped"],

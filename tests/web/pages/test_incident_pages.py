@@ -50,7 +50,7 @@ async def test_losses_that_are_not_yet_in_a_stored_incident_are_shown(key_holder
     one = unescape((await key_holder.get(ONE)).text)
     assert "2 runners lost in linux-4vcpu" in one
     assert "2 runners confirmed as lost by a second 404" in one
-    assert "no successor of the last batch came online" in one
+    assert "no runner came online after the last batch, beyond the pool's own newcomers" in one
     assert "BatchNeverOnline" in one
 
 

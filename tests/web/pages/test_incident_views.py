@@ -194,7 +194,7 @@ def test_an_entry_of_a_fuse_has_its_change_and_the_reason():
         (
             "fuse-stopped",
             (
-                f"The fuse of {POOL} stopped: no successor of the last batch came online; nothing more is replaced until an "
+                f"The fuse of {POOL} stopped: no runner came online after the last batch, beyond the pool's own newcomers; nothing more is replaced until an "
                 "admin resumes it"
             ),
             "BatchNeverOnline",
