@@ -124,6 +124,7 @@ class ReplacementTerms:
         is_configured: False if other pools are configured, and not this one.
         survey: of the last lists.
         is_current: False if this was read before Redis became unavailable.
+        is_whole: True if the fuse is that of the whole installation.
     """
 
     fuse: Fuse = field(default_factory=Fuse)
@@ -133,6 +134,12 @@ class ReplacementTerms:
     is_configured: bool = True
     survey: Survey = field(default_factory=Survey)
     is_current: bool = True
+    is_whole: bool = False
+
+    @property
+    def fuse_name(self) -> str:
+        """The fuse, in words."""
+        return "the fuse of all pools" if self.is_whole else "the fuse"
 
     @property
     def is_seen(self) -> bool:
@@ -315,7 +322,7 @@ def _stopped(terms: ReplacementTerms, *, is_granted: bool = False) -> _Block | N
     """Returns the block by a stopped fuse. One whose requests are repeated does not hold what was granted."""
     fuse = terms.fuse
     if fuse.holds_requests or (fuse.position is Position.STOPPED and not is_granted):
-        return ReplacementBlocker.FUSE, f"the fuse is stopped: {FUSE_REASONS[fuse.reason]}", True
+        return ReplacementBlocker.FUSE, f"{terms.fuse_name} is stopped: {FUSE_REASONS[fuse.reason]}", True
     return None
 
 
@@ -349,8 +356,8 @@ def _block(
     if is_granted:
         return None
     if fuse.position is Position.PROVING:
-        text = f"the fuse is proving: {fuse.batch} at a time, and twice as many once their successors are online"
-        return ReplacementBlocker.FUSE, text, False
+        at_a_time = f"{fuse.batch} at a time, and twice as many once their successors are online"
+        return ReplacementBlocker.FUSE, f"{terms.fuse_name} is proving: {at_a_time}", False
     swept_at = terms.survey.swept_at
     if evidence.confirmed_at is not None and swept_at is not None and evidence.confirmed_at < swept_at:
         return ReplacementBlocker.LIMIT, "it waits for its turn: the replacements of one sweep are limited", False

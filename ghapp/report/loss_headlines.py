@@ -49,7 +49,8 @@ def loss_headlines(fleet: FleetView, pools: Sequence[PoolView], now: float) -> I
         step, command = _step(fleet, pool, worst, unanswered, len(healed))
         progress = _progress(statuses, len(healed), worst)
         if pool.fuse.position is Position.STOPPED and not worst.is_stopped:
-            progress += f"; the fuse is stopped: {FUSE_REASONS[pool.fuse.reason]}"
+            name = "the fuse of all pools" if pool.fuse is fleet.whole_fuse else "the fuse"
+            progress += f"; {name} is stopped: {FUSE_REASONS[pool.fuse.reason]}"
         yield Headline(
             HeadlineKind.LOST,
             Severity.CRITICAL if pool.waits_for_a_person else Severity.ATTENTION,

@@ -108,15 +108,16 @@ class OrgView:
 
     def terms(self, pool: str) -> ReplacementTerms:
         """What holds for the replacements of a pool."""
-        rule = rule_named(pool, self.rules)
+        rule, fuse = rule_named(pool, self.rules), fuse_of(self.fuses, pool)
         return ReplacementTerms(
-            fuse=fuse_of(self.fuses, pool),
+            fuse=fuse,
             pause=self.pause_of(pool),
             mode=self.mode,
             path=replacement_path(rule),
             is_configured=rule is not None or not self.rules,
             survey=self.survey,
             is_current=self.is_current,
+            is_whole=fuse is self.fuses.get(WHOLE_INSTALLATION),
         )
 
     def replacement(self, evidence: Evidence, now: float, verdict: Verdict | None = None) -> ReplacementStatus:

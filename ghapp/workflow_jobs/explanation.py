@@ -152,19 +152,23 @@ def _busy(queue: JobQueue, job: Job, placement: Placement) -> _Words:
 
 def _held(queue: JobQueue, pool: str, lost: int) -> list[QueueStep]:
     """Returns a step if something prevents the replacement of lost runners."""
+    org, whole = queue.inputs.org, queue.inputs.fuses.get(WHOLE_INSTALLATION)
     terms = ReplacementTerms(
-        queue.fuse_of(pool), queue.pause_of(pool), queue.inputs.mode, is_configured=queue.is_configured(pool)
+        queue.fuse_of(pool),
+        queue.pause_of(pool),
+        queue.inputs.mode,
+        is_configured=queue.is_configured(pool),
+        is_whole=queue.fuse_of(pool) is whole,
     )
     if (block := pool_block(terms)) is None:
         return []
     blocker, text = block
     why = f"{_lost(lost, pool)}: {text}"
-    org, whole = queue.inputs.org, queue.inputs.fuses.get(WHOLE_INSTALLATION)
     match blocker:
         case ReplacementBlocker.PAUSE:
             return [QueueStep(resume_command(org, pool if pool in queue.inputs.pauses else None), why)]
         case ReplacementBlocker.FUSE:
-            fuse = WHOLE_INSTALLATION if queue.fuse_of(pool) is whole else pool
+            fuse = WHOLE_INSTALLATION if terms.is_whole else pool
             return [QueueStep(f"ghapp doctor; then {resume_command(org, fuse)}", why)]
         case ReplacementBlocker.NO_POOL:
             return [QueueStep(f"add a [[pools]] table for {pool}", why)]

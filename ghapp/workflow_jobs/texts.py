@@ -97,12 +97,14 @@ def queue_report(check: QueueCheck, queue: JobQueue) -> Report:
         f"within a minute, any other number within {duration(REFRESH_SECONDS)}. It completes when none waits. The "
         f"topic `{QUIET_TOPIC}` turns it off."
     )
+    begin = f"**As of {time_of(queue.now)}.** "
     return Report(
         title=_title(waiting, explained, check.more),
-        summary="\n\n".join(part for part in parts if part),
+        summary=begin + "\n\n".join(part for part in parts if part),
         text=_text(waiting, explained, count),
         conclusion=None,
         actions=(),
+        as_of=begin,
     )
 
 

@@ -196,7 +196,7 @@ LOSSES = {
     "all stopped": (
         [lost(2)],
         {"fuses": {WHOLE: STOPPED}},
-        "the fuse is stopped: no runner came online after the last batch, beyond the pool's own newcomers",
+        "the fuse of all pools is stopped: no runner came online after the last batch, beyond the pool's own newcomers",
         "ghapp resume acme",
         Severity.CRITICAL,
     ),

@@ -148,7 +148,7 @@ def test_the_typical_wait_is_the_median_of_the_jobs_that_started_within_the_hour
         (
             {"fuses": {"*": Fuse(Position.STOPPED, NOW, reason=FuseReason.BATCH_NEVER_ONLINE)}},
             "ghapp doctor; then ghapp resume acme",
-            "1 runner of linux-4vcpu is lost: the fuse is stopped: no runner came online after the last batch, beyond the pool's own newcomers",
+            "1 runner of linux-4vcpu is lost: the fuse of all pools is stopped: no runner came online after the last batch, beyond the pool's own newcomers",
         ),
         (
             {"mode": "dry-run"},

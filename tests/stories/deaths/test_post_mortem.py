@@ -173,12 +173,21 @@ async def test_a_post_mortem_is_neutral_once_a_person_ran_the_job_again_at_githu
         assert posted["conclusion"] == "action_required"
         again = app.sandbox.fleet.rerun(job, app.clock())
         await app.receive_all()
-        waiting = app.context.queue_redis.lrange("rq:queue:report", 0, -1)
-        assert [key for key in waiting if key.endswith(b"-attempt-2")]
+        assert is_enqueued(app, b"-attempt-2-queued")
         assert await look(app, job) is CheckRunOutcome.UPDATED
         (posted,) = check_runs(app).values()
         assert (posted["conclusion"], posted["actions"]) == ("neutral", [])
         assert f"job {again.id}, started at GitHub" in posted["output"]["summary"].replace("`", "")
+        await app.pass_(1200)
+        await app.receive_all()
+        assert is_enqueued(app, b"-attempt-2-over")
+        assert await look(app, job) is CheckRunOutcome.UPDATED
+        (posted,) = check_runs(app).values()
+        assert f"job {again.id}, started at GitHub, it is not known by whom: over on " in posted["output"]["summary"].replace("`", "")
+
+
+def is_enqueued(app, ending):
+    return any(key.endswith(ending) for key in app.context.queue_redis.lrange("rq:queue:report", 0, -1))
 
 
 async def test_a_job_that_is_never_over_is_left_after_the_last_look(story):
