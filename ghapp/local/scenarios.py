@@ -84,7 +84,8 @@ STOPPED_RUNNER = Scenario(
     "stopped-runner",
     "stop-runner",
     {"pool": "linux-8vcpu"},
-    "The runner of job {0} was stopped; its job is run again in two minutes: ghapp deaths --org acme",
+    "The runner of job {0} was stopped. Within two minutes its death is known, and the job runs again: "
+    "ghapp deaths --org acme",
     "/orgs/acme/deaths",
 )
 
