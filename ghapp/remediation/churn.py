@@ -52,7 +52,7 @@ class Newcomers(NamedTuple):
 
 
 class _Moment(NamedTuple):
-    """A time, and the seconds that complete lists cover from an hour before the batch until then."""
+    """A time, and the seconds that complete lists cover from two hours before the batch until then."""
 
     at: float
     covered: float
@@ -83,7 +83,7 @@ def newcomers(
         survey: of the installation.
         limits: the `[fuse]` table.
     """
-    earliest = accepted_at - CHURN_SECONDS
+    earliest = accepted_at - 2 * CHURN_SECONDS
     lately = replace(survey, blind=tuple(span for span in survey.blind if span[1] > earliest))
     churn = _churn(list(members), accepted_at, lately)
     lasts = _explains_for(churn, accepted_at, limits)
@@ -103,6 +103,7 @@ def _churn(members: Sequence[tuple[Evidence, State]], accepted_at: float, survey
     One that gets no jobs because it is too old proves nothing either, and its place is taken by the next one.
     """
     earliest = accepted_at - CHURN_SECONDS
+    earliest_departure = earliest - CHURN_SECONDS  # else the first newcomers take those that explain later ones
     registered_again = _registered_again(members)
     known_to = max((each.id for each, _ in members if each.first_seen <= accepted_at), default=0)
     arrivals, departures, requested = [], [], []
@@ -114,16 +115,16 @@ def _churn(members: Sequence[tuple[Evidence, State]], accepted_at: float, survey
         if evidence.was_online and came_at > earliest and is_proof and evidence.id not in registered_again:
             arrivals.append(came_at)
         # One that went missing since the batch may have left by itself, until it is confirmed to be lost.
-        left_since = {State.RETIRED: earliest, State.SUSPECT: accepted_at}.get(state)
+        left_since = {State.RETIRED: earliest_departure, State.SUSPECT: accepted_at}.get(state)
         is_departure = evidence.granted_at is None and evidence.reregistered_as is None
         if left_since is not None and is_departure and (left_at := _left_at(evidence)) > left_since:
             departures.append(left_at)
         replaced_at = evidence.replaced_at
-        if replaced_at is not None and earliest < replaced_at < accepted_at:
+        if replaced_at is not None and earliest_departure < replaced_at < accepted_at:
             requested.append(replaced_at)
 
     def moments(times: list[float]) -> list[_Moment]:
-        return [_Moment(at, covered_seconds(survey, earliest, at)) for at in sorted(times)]
+        return [_Moment(at, covered_seconds(survey, earliest_departure, at)) for at in sorted(times)]
 
     return _Churn(moments(arrivals), moments(departures), moments(requested))
 

@@ -52,17 +52,13 @@ def _late(evidence: Evidence, at: float) -> bool:
 
 
 def _still_retired(evidence: Evidence, at: float, *, listed: bool, alone: bool) -> float | None:
-    """Returns None once GitHub contradicts the controller's report: by a GET, or by the second of two complete lists.
-
-    The first of these lists made the runner `listed` again.
-    """
+    """Returns None once GitHub contradicts the controller's report, by a GET or a complete list."""
     retired_at = evidence.retired_at
     if retired_at is not None and retired_at > at + OVERTAKING_SECONDS:
         return at  # by a clock that was set back since
     if retired_at is None or at <= retired_at + REPORT_SETTLES_SECONDS:
         return retired_at
-    is_second_list = listed and evidence.listed and at > (evidence.observed_at or 0.0)
-    return None if alone or is_second_list else retired_at
+    return None if alone or listed else retired_at
 
 
 def _retired_despite_job(retired_at: float | None, started_at: float | None) -> float | None:

@@ -340,7 +340,7 @@ class Driver(Acting):
         self.fold(runner_id, partial(removal_reported, runner_id=runner_id, at=self.clock()))
         machine = self.engine.world.machines[runner_id]
         machine.removal_reported, machine.removal_reported_at = True, self.engine.now
-        machine.contradictions, machine.is_disproved = 0, False
+        machine.is_disproved = False
 
     def pause(self, pool: str | None) -> None:
         """A person stops remediation, in one pool or in all."""

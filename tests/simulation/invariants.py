@@ -373,13 +373,9 @@ class Audit(Liveness):
                 self._shown_busy[runner.id] = (machine.job.id, self._engine.now)
             else:
                 self._shown_idle(machine)
-            since_report = self._engine.now - machine.removal_reported_at
-            is_complete = look.flaw is None and at - self._engine.skew > machine.removal_reported_at
-            if machine.registered and is_complete:
-                machine.contradictions += 1
-                is_stale = machine.contradictions <= 1 or since_report <= REPORT_SETTLES_SECONDS
-                machine.removal_reported = machine.removal_reported and is_stale
-                machine.is_disproved = machine.is_disproved or not is_stale
+            reported_for = at - self._engine.skew - machine.removal_reported_at
+            if machine.registered and look.flaw is None and reported_for > REPORT_SETTLES_SECONDS:
+                machine.removal_reported, machine.is_disproved = False, True
         covered = {*look.runners}
         if look.flaw is None:
             missed = (each for each in self._engine.store.runners.values() if each.id not in covered)
@@ -395,9 +391,12 @@ class Audit(Liveness):
 
     def shown(self, runner: Registration) -> None:
         """GitHub returned this registration."""
+        machine = self._engine.world.machines[runner.id]
         self._keep_shown(runner.id, self._job_shown(runner))
         if not runner.busy:
-            self._shown_idle(self._engine.world.machines[runner.id])
+            self._shown_idle(machine)
+        if machine.registered and self._engine.now - machine.removal_reported_at > REPORT_SETTLES_SECONDS:
+            machine.removal_reported = False  # its controller would have acted by then
 
     def _shown_idle(self, machine: Machine) -> None:
         """GitHub returned it idle, perhaps while it works. Only of an ephemeral runner can that be known to be wrong."""

@@ -64,8 +64,6 @@ class Machine:
     first_delivery_at: float | None = None
     removal_reported: bool = False
     removal_reported_at: float = 0.0
-    contradictions: int = 0
-    """Lists that showed it long after its removal was reported."""
     is_disproved: bool = False
     """Whether GitHub contradicted that report for certain: later lists, or a job that began long after it."""
     absences: int = 0

@@ -160,6 +160,15 @@ def test_time_that_no_list_covers_does_not_count(blind, found):
     assert counted(members, survey(swept_at=NOW + 1215, blind=blind)) == found
 
 
+def test_the_first_newcomers_of_the_hour_do_not_take_the_departures_of_later_ones():
+    """Each half minute one leaves and is followed 50 s later; the last ones come after the batch."""
+    left = [-CHURN_SECONDS - 100.0 + 30.0 * number for number in range(123)]
+    members = [departed(number, at) for number, at in enumerate(left)]
+    came = [newcomer(number, at + 50.0) for number, at in enumerate(left)]
+    assert sum(each.first_seen > NOW for each, _ in came) == 1
+    assert counted([*members, *came]) == 0
+
+
 def test_departures_count_for_an_hour_before_the_batch():
     members = [departed(1, -CHURN_SECONDS + 1), newcomer(1, -CHURN_SECONDS + 900), departed(2, -1)]
     assert counted([*members, newcomer(2, 1)]) == 0
