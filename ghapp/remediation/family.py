@@ -214,8 +214,9 @@ def _joined_inputs(members: Sequence[FamilyMember], now: float) -> DecisionInput
         if inputs.jobs is None and _is_at_stake(member):
             jobs = None
         elif jobs is not None and inputs.jobs is not None:
-            queued, taken = (_joined_jobs(place, several) for several in inputs.jobs)
-            jobs = KnownJobs([*jobs.queued, *queued], [*jobs.taken, *taken])
+            queued = [*jobs.queued, *_joined_jobs(place, inputs.jobs.queued)]
+            taken = [*jobs.taken, *_joined_jobs(place, inputs.jobs.taken)]
+            jobs = KnownJobs(queued, taken, is_behind=jobs.is_behind or inputs.jobs.is_behind)
     survey = joined_survey(each.inputs.survey for each in members if _is_at_stake(each))
     return DecisionInputs(survey, now, jobs, claimed, reaped, open_requests)
 

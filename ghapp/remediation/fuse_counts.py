@@ -112,7 +112,7 @@ def fuse_counts(
         found=count.found,
         since_return=None if returned is None else covered_seconds(survey, returned, now),
         calm_seconds=covered_seconds(survey, calm_since, now),
-        queued=None if jobs is None else len(jobs.queued),
+        queued=None if jobs is None or jobs.is_behind else len(jobs.queued),
         healed_seconds=None if fuse.healed_at is None else covered_seconds(survey, fuse.healed_at, now),
     )
 

@@ -95,10 +95,12 @@ class KnownJobs(NamedTuple):
     Attributes:
         queued: those that wait for a runner.
         taken: those that runners took lately; empty where it does not matter.
+        is_behind: True while deliveries are late: a job may wait that is not known yet.
     """
 
     queued: Sequence[KnownJob] = ()
     taken: Sequence[KnownJob] = ()
+    is_behind: bool = False
 
     def of(self, kind: Kind, members: Iterable[Member]) -> KnownJobs:
         """Returns the queued jobs that runners of this kind could take, and those that its members took."""

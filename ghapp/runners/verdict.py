@@ -272,7 +272,7 @@ def why_stale(survey: Survey) -> Reason:
 
 
 def _last_observation(evidence: Evidence, survey: Survey) -> float | None:
-    observed, delivered = observed_at(evidence, survey), evidence.last_sign_at
+    observed, delivered = observed_at(evidence, survey), evidence.last_delivery_at
     if observed is None or delivered is None:
         return delivered if observed is None else observed
     return max(observed, delivered)

@@ -17,6 +17,7 @@ from ghapp.remediation.steps import (
     replacement_path,
 )
 from ghapp.report.org_view import OrgView
+from ghapp.runners.delivery_lag import DeliveryGap, GapCause
 from ghapp.runners.evidence import Evidence
 from ghapp.settings import PoolSettings
 from ghapp.workflow_jobs.demand import known_jobs
@@ -26,6 +27,8 @@ from jobs.delivery_gaps.completeness import delivery_gaps
 
 GRANT_MATTERS_SECONDS = 2 * 3600.0
 """A fuse of several scopes that is not among those of the installation may prove the batch of a grant for so long."""
+
+LATE = {GapCause.LATE, GapCause.BACKLOG}
 
 LOG_LASTS_SECONDS = 120.0
 """GitHub's delivery log is read again if it is older, which redelivery usually prevents."""
@@ -52,7 +55,7 @@ async def _known_jobs(
     """Returns the jobs that deliveries report; None without deliveries.
 
     While a fuse is not closed, jobs may prove its batch, and decide whether losses are written off: then it matters
-    whether deliveries are missing or late, and which jobs have ended.
+    whether deliveries are missing or late, and which jobs have ended. Late ones prove a batch: they are late for all.
     """
     if not deliveries_flow(runners.values(), now):
         return None
@@ -60,13 +63,15 @@ async def _known_jobs(
     is_granted = any(now - each.granted_at < GRANT_MATTERS_SECONDS for each in runners.values() if each.granted_at)
     is_written_off = any(each.not_needed_at is not None for each in runners.values())
     is_open = any(fuse.position is not Position.CLOSED for fuse in view.fuses.values())
+    gaps: Sequence[DeliveryGap] = ()
     if is_open or is_granted:
-        if await delivery_gaps(context, installation, now - LOG_LASTS_SECONDS):
+        gaps = await delivery_gaps(context, installation, now - LOG_LASTS_SECONDS)
+        if any(gap.cause not in LATE for gap in gaps):
             return None
         jobs += await context.demand.over(installation.id)
     if is_open or is_granted or is_written_off:
         jobs += await _waiting_elsewhere(context, installation)
-    return known_jobs(jobs, now)
+    return known_jobs(jobs, now)._replace(is_behind=bool(gaps))
 
 
 async def _waiting_elsewhere(context: JobContext, installation: Installation) -> list[Job]:

@@ -11,6 +11,8 @@ import pytest
 
 from ghapp.github.deliveries import encode, parse
 from ghapp.installations import doctor as installations
+from ghapp.remediation.fuse import Fuse, FuseLimits
+from ghapp.remediation.fuse_counts import fuse_counts
 from ghapp.runners.delivery_lag import GapCause, completeness, was_confirmed_without_deliveries
 from ghapp.runners.evidence import Evidence
 from ghapp.runners.verdict import Reason, State, judge
@@ -338,3 +340,19 @@ async def test_jobs_are_not_known_while_deliveries_are_missing_and_a_batch_may_b
         one = Evidence(1, "linux-1", now, last_delivery_at=now, granted_at=now - 60 if granted else None)
         inputs = await load_inputs(app.context, org, await app.context.org_view(org), {1: one}, now)
         assert (inputs.jobs is not None) is are_known
+
+
+async def test_late_deliveries_may_prove_a_batch_and_write_nothing_off(story):
+    async with story() as app:
+        await sweep_installation(app.context, app.installation)
+        runner = next(iter((await app.context.runners.all(app.installation)).values()))
+        for number in range(1, 4):
+            await app.pass_(60)
+            await deliver(app, str(number), "in_progress", runner, app.clock() - 9000, job=number)
+        now, org = app.clock(), await app.context.installations.one(app.installation)
+        one = Evidence(1, "linux-1", now, last_delivery_at=now, granted_at=now - 60)
+        inputs = await load_inputs(app.context, org, await app.context.org_view(org), {1: one}, now)
+        assert inputs.jobs is not None
+        assert inputs.jobs.is_behind
+        counted = fuse_counts([], Fuse(), inputs.survey, now, FuseLimits(), jobs=inputs.jobs)
+        assert counted.queued is None

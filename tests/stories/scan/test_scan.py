@@ -157,7 +157,7 @@ async def test_completed_jobs_show_which_labels_are_used_and_when_an_offline_run
     story.control.take_offline("acme", ids=[job.runner_id])
     (found,) = await story.scan("acme")
     (offline,) = [each for each in found.runners if each.verdict.state is State.OFFLINE]
-    assert offline.evidence.last_delivery_at == int(job.completed_at)
+    assert offline.evidence.last_sign_at == int(job.completed_at)
     assert [each.label for each in found.unused_labels] == ["linux-4vcpu"]
     assert found.reading.coverage.finished_runs == 5
 
