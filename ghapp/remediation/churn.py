@@ -33,6 +33,9 @@ from ghapp.runners.verdict import State
 CHURN_SECONDS = 3600.0
 """How long before a batch the churn is looked at."""
 
+DEPARTURES_SECONDS = 2 * CHURN_SECONDS
+"""How long before a batch departures count: else the first newcomers would take those that explain later ones."""
+
 TIMES_AS_LONG = (1, 2, 4, 8)
 """Multiples of `prove_seconds`: for how long a departure may explain a newcomer, the shortest that fits; if none does,
 `CHURN_SECONDS`.
@@ -83,7 +86,7 @@ def newcomers(
         survey: of the installation.
         limits: the `[fuse]` table.
     """
-    earliest = accepted_at - 2 * CHURN_SECONDS
+    earliest = accepted_at - DEPARTURES_SECONDS
     lately = replace(survey, blind=tuple(span for span in survey.blind if span[1] > earliest))
     churn = _churn(list(members), accepted_at, lately)
     lasts = _explains_for(churn, accepted_at, limits)
@@ -102,8 +105,7 @@ def _churn(members: Sequence[tuple[Evidence, State]], accepted_at: float, survey
     its name explains that registration and no other. If its replacement was granted, the registration may come of that.
     One that gets no jobs because it is too old proves nothing either, and its place is taken by the next one.
     """
-    earliest = accepted_at - CHURN_SECONDS
-    earliest_departure = earliest - CHURN_SECONDS  # else the first newcomers take those that explain later ones
+    earliest, earliest_departure = accepted_at - CHURN_SECONDS, accepted_at - DEPARTURES_SECONDS
     registered_again = _registered_again(members)
     known_to = max((each.id for each, _ in members if each.first_seen <= accepted_at), default=0)
     arrivals, departures, requested = [], [], []

@@ -338,6 +338,9 @@ def _everywhere(name: str, by: Callable[..., Any], *modules: Any) -> Mutation:
 DOUBT_LASTS = Patch(verdict, "DOUBTFUL_JOB_SECONDS", verdict.LONGEST_JOB_SECONDS)
 """Else a rule of busy lists that is broken costs an hour at most."""
 
+OF_THE_HOUR = Patch(churn, "DEPARTURES_SECONDS", churn.CHURN_SECONDS)
+"""Else departures that earlier newcomers left over hide what is broken; alone it breaks none of these days."""
+
 MUTATIONS: Mapping[str, Mutation] = {
     "one 404 suffices": (Patch(observations, "get_missed", _confirmed_at_once),),
     "a list that lacks it suffices": (Patch(observations, "unlisted", _gone_by_the_list),),
@@ -562,10 +565,13 @@ MUTATIONS: Mapping[str, Mutation] = {
     ),
     "a departure explains no newcomer that is listed a sweep later than those before": (
         Patch(churn, "_explains_for", _as_long_as_those_before),
+        OF_THE_HOUR,
     ),
     "a runner that went missing since the batch explains no newcomer": (
         Patch(fuse_counts, "newcomers", _without_suspects),
+        OF_THE_HOUR,
     ),
+    "the first newcomers of the hour take the departures of later ones": (OF_THE_HOUR,),
     "jobs show nothing of a loss": (Patch(fuse_counts, "are_lost_by_jobs", lambda *_inputs: False),),
     "no runner has a job that seems to wait": (Patch(job_proof, "_may_have_jobs", lambda *_inputs: False),),
     "one return shows that what waits in dry-run is false": (Patch(fuse, "_wait_out", _false_by_any_return),),
@@ -583,6 +589,7 @@ CAUGHT_BY: Mapping[str, int] = {
     "a departure explains no newcomer that is listed a sweep later than those before": 5256,
     "a runner that went missing since the batch explains no newcomer": 5516,
     "one return shows that what waits in dry-run is false": 4194,
+    "the first newcomers of the hour take the departures of later ones": 8999,
     "jobs show nothing of a loss": 959,
     "no runner has a job that seems to wait": 359,
     "a controller acts when it reports": 9193,
