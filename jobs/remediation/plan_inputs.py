@@ -29,6 +29,7 @@ GRANT_MATTERS_SECONDS = 2 * 3600.0
 """A fuse of several scopes that is not among those of the installation may prove the batch of a grant for so long."""
 
 LATE = {GapCause.LATE, GapCause.BACKLOG}
+"""Gaps that affect all deliveries alike; of any other, those of just the missing runners may be missing."""
 
 LOG_LASTS_SECONDS = 120.0
 """GitHub's delivery log is read again if it is older, which redelivery usually prevents."""
