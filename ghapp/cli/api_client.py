@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import defaultdict
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -333,7 +333,7 @@ class ApiClient:
         for each in of_all:
             end = resume_command(name, None if each["kind"] == "pause" else WHOLE_INSTALLATION)
             output.append(f"still in effect: {each['kind']}, {name}, {each['text']}; `{end}`")
-        return output or ["nothing was paused or stopped"]
+        return output or ["nothing was paused or stopped", *_proving(name, held, pool)]
 
     async def _pauses(self, org: str) -> dict[str | None, str]:
         """Returns who paused, since when, until when and why, by pool; None: the whole organization."""
@@ -435,6 +435,15 @@ def _json(answer: httpx.Response) -> Any:
 
 def _subject(org: str, pool: str | None) -> str:
     return org if pool is None else f"{org}, pool {pool}"
+
+
+def _proving(org: str, held: Iterable[Mapping[str, Any]], pool: str | None) -> Iterator[str]:
+    """Returns the fuses in force for a pool, or for any, that neither wait for a person nor can be hurried."""
+    for each in held:
+        if each["kind"] == "fuse proving" and (pool in (None, WHOLE_ORG) or each["pool"] in (None, pool)):
+            subject = _fuse(org, each["pool"] or WHOLE_ORG)
+            shown = shell_command("ghapp", "runners", "--org", org)
+            yield f"fuse proving: {subject}, {each['text']}; it goes on, or stops, by itself: see `{shown}`"
 
 
 def _fuse(org: str, pool: str) -> str:

@@ -431,7 +431,7 @@ async def _fleet(settings: Settings, stores: Stores, installation: Installation)
     for pool in pools:
         cells = [str(counts[pool.name].get(state) or "") for state in COLUMNS]
         paused = ", paused" if pool.pause is not None else ""
-        table.add_row(pool.name, *cells, f"{pool.fuse.position}{paused}")
+        table.add_row(pool.name, *cells, f"{pool.fuse_text}{paused}")
     incident = incident_line((await stores.incidents.all(installation.id)).values(), now)
     reaped = await stores.leaks.reaped_since(installation.id, now - DAY_SECONDS)
     tick = await stores.leaks.last(installation.id)

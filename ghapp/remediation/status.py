@@ -124,7 +124,7 @@ class ReplacementTerms:
         is_configured: False if other pools are configured, and not this one.
         survey: of the last lists.
         is_current: False if this was read before Redis became unavailable.
-        is_whole: True if the fuse is that of the whole installation.
+        is_whole: True if the fuse is that of the whole installation, and not closed.
     """
 
     fuse: Fuse = field(default_factory=Fuse)

@@ -138,6 +138,7 @@ class PoolView:
         name: its name.
         members: registered runners, and lost runners whose successors are not online.
         fuse: the fuse in force: the pool's own, or the installation's.
+        is_whole_fuse: True if the fuse in force is the installation's, and not closed.
         pause: the pool's own pause, or else the org's.
         count: number of members in each state.
         healed: lost runners whose successors are online; no longer members.
@@ -148,11 +149,17 @@ class PoolView:
     name: str
     members: Sequence[RunnerView]
     fuse: Fuse
+    is_whole_fuse: bool
     pause: PauseView | None
     count: Counter[State]
     healed: Sequence[RunnerView] = ()
     unanswered: Sequence[RunnerView] = ()
     written_off: Sequence[RunnerView] = ()
+
+    @property
+    def fuse_text(self) -> str:
+        """The position of the fuse in force, and whether it is not the pool's own."""
+        return f"{self.fuse.position}{' (all pools)' if self.is_whole_fuse else ''}"
 
     @property
     def lost(self) -> list[RunnerView]:
@@ -201,6 +208,7 @@ def _pool(view: OrgView, name: str, known: Sequence[RunnerView], now: float) -> 
         name=name,
         members=members,
         fuse=terms.fuse,
+        is_whole_fuse=terms.is_whole,
         pause=terms.pause,
         count=Counter(each.state for each in members),
         healed=healed,

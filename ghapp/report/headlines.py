@@ -377,8 +377,8 @@ _ASK_THE_GATE = "see what the gate says before starting one by hand, as it would
 def _in_state(fleet: FleetView, pools: Sequence[PoolView], state: State, now: float) -> Iterator[Headline]:
     """The runners that `PoolView.count` counts, without those that the headline of their shard's gate counts.
 
-    Phantoms among them have their own headline and step, too. What is no runner cannot be started; in its first two
-    minutes it is not known yet whether it is one. A runner of an inactive shard is not to be started by hand either: it
+    Where all of them are phantoms, the headline of these says it all. What is no runner cannot be started; in its first
+    two minutes it is not known yet whether it is one. A runner of an inactive shard is not to be started by hand either: it
     would take users' jobs beside the active shard.
     """
     for pool in pools:
@@ -386,11 +386,11 @@ def _in_state(fleet: FleetView, pools: Sequence[PoolView], state: State, now: fl
         found = [each for each in pool.members if each.state is state]
         if state is State.OFFLINE and found:
             found = _without_gates(fleet, pool, found, now)
-        if found:
+        phantoms = sum(each.evidence.name in subjects for each in found)
+        if phantoms < len(found):
             meaning, step = _LISTED_AS[state]
             meaning = meaning.format(them="it" if len(found) == 1 else "them")
             command = shell_command("ghapp", "runners", "--org", fleet.org, "--pool", pool.name, "--state", state.value)
-            phantoms = [each.evidence.name for each in found if each.evidence.name in subjects]
             possible = sum(each.evidence.name in fleet.possible_phantoms - subjects for each in found)
             shards = _shards_of(fleet, pool, found) if state is State.OFFLINE else Counter[str]()
             if shards:
@@ -398,15 +398,11 @@ def _in_state(fleet: FleetView, pools: Sequence[PoolView], state: State, now: fl
                 meaning += f", of {'shard ' + most if len(shards) == 1 else counted(len(shards), 'shard')}"
                 step, command = _ASK_THE_GATE, shell_command("ghapp", "gate", fleet.org, pool.name, most)
             if phantoms:
-                meaning += f"; {_of_them_phantoms(len(phantoms), len(found))}"
+                meaning += f"; {phantoms:,} of them {are(phantoms)} {'a phantom' if phantoms == 1 else 'phantoms'}"
             if possible:
                 meaning += f"; {_of_them_without_a_pod(possible, len(found))}"
-            if len(phantoms) == len(found):
-                step = f"see what to do about the phantom{'' if len(found) == 1 else 's'}, which cannot be started"
-                command = shell_command("ghapp", "explain", fleet.org, phantoms[0])
-            elif len(phantoms) + possible == len(found):
-                step = "wait: within two minutes it is known whether this is a phantom, which cannot be started"
-                command = ""
+            if phantoms + possible == len(found):
+                step, command = _known_later(fleet), ""
             elif phantoms or possible:
                 step = f"{step}; phantoms apart"
             if granted := sum(each.evidence.granted_at is not None for each in found):
@@ -441,10 +437,10 @@ def _shards_of(fleet: FleetView, pool: PoolView, runners: Iterable[RunnerView]) 
     return Counter(shard for shard in shards if shard is not None)
 
 
-def _of_them_phantoms(phantoms: int, runners: int) -> str:
-    if phantoms == runners:
-        return "it is a phantom" if runners == 1 else "all of them are phantoms"
-    return f"{phantoms:,} of them {are(phantoms)} {'a phantom' if phantoms == 1 else 'phantoms'}"
+def _known_later(fleet: FleetView) -> str:
+    """Returns when it is known whether a runner is a phantom: its registration may have ended unseen."""
+    when = "within two minutes" if fleet.view.survey.failing_since is None else "when GitHub can be read again"
+    return f"wait: {when} it is known whether this is a phantom, which cannot be started"
 
 
 def _of_them_without_a_pod(possible: int, runners: int) -> str:

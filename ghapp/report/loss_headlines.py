@@ -49,7 +49,7 @@ def loss_headlines(fleet: FleetView, pools: Sequence[PoolView], now: float) -> I
         step, command = _step(fleet, pool, worst, unanswered, len(healed))
         progress = _progress(statuses, len(healed), worst)
         if pool.fuse.position is Position.STOPPED and not worst.is_stopped:
-            name = "the fuse of all pools" if pool.fuse is fleet.whole_fuse else "the fuse"
+            name = "the fuse of all pools" if pool.is_whole_fuse else "the fuse"
             progress += f"; {name} is stopped: {FUSE_REASONS[pool.fuse.reason]}"
         yield Headline(
             HeadlineKind.LOST,
@@ -166,12 +166,14 @@ def _step(fleet: FleetView, pool: PoolView, worst: ReplacementStatus, unanswered
             return f"add a [[pools]] table for {pool.name}", shell_command("ghapp", "init", "--org", org)
         case ReplacementBlocker.PERMISSION | ReplacementBlocker.CLUSTER:
             return "see what is forbidden or missing, and grant it", "ghapp doctor"
+        case ReplacementBlocker.GITHUB:
+            return "wait: replacement goes on by itself once GitHub answers", ""
         case _:
             return "nothing to do: replacement goes on by itself", ""
 
 
 def _resume_stopped(fleet: FleetView, pool: PoolView) -> str:
-    return resume_command(fleet.org, WHOLE_INSTALLATION if pool.fuse is fleet.whole_fuse else pool.name)
+    return resume_command(fleet.org, WHOLE_INSTALLATION if pool.is_whole_fuse else pool.name)
 
 
 def _after_pause(pause: PauseView | None) -> str:

@@ -67,7 +67,7 @@ def summary_of(fleet: FleetView, pools: Sequence[PoolView], before: str = "", ro
             str(len(pool.members)),
             *(str(pool.count[state]) for state in states),
             *([str(len(pool.healed))] if has_healed else []),
-            _fuse_cell(fleet, pool),
+            _fuse_cell(pool),
             *([NOTHING if pool.pause is None else paused_by(pool.pause)] if has_pauses else []),
         )
         for pool in pools
@@ -77,13 +77,11 @@ def summary_of(fleet: FleetView, pools: Sequence[PoolView], before: str = "", ro
     return cut(f"{before}{legend}\n\n{head}", rows, len(pools), room, "pools")
 
 
-def _fuse_cell(fleet: FleetView, pool: PoolView) -> str:
+def _fuse_cell(pool: PoolView) -> str:
     fuse = pool.fuse
     if fuse.position is Position.CLOSED:
         return fuse.position
-    if fuse is fleet.whole_fuse:
-        return f"**{fuse.position}** (all pools)"
-    return f"**{fuse.position}** ({fuse_history(fuse)})"
+    return f"**{fuse.position}** ({'all pools' if pool.is_whole_fuse else fuse_history(fuse)})"
 
 
 def fuse_history(fuse: Fuse, quote: Callable[[str], str] = code) -> str:
@@ -127,7 +125,7 @@ def runners_text(fleet: FleetView, pools: Sequence[PoolView], now: float, room: 
     stops = [
         _stop(f"The fuse of {code(pool.name)}", pool.fuse, fleet.view.mode)
         for pool in pools
-        if pool.fuse.position is not Position.CLOSED and pool.fuse is not fleet.whole_fuse
+        if pool.fuse.position is not Position.CLOSED and not pool.is_whole_fuse
     ]
     if fleet.whole_fuse.position is not Position.CLOSED:
         stops.insert(0, _stop("The fuse of all pools", fleet.whole_fuse, fleet.view.mode))

@@ -9,6 +9,7 @@ from ghapp.installations.store import Installations
 from ghapp.remediation.fuse import Fuse, FuseReason, Position
 from ghapp.remediation.store import Fuses, Pause
 from ghapp.report.documents import pause_in_words
+from ghapp.runners.texts import fuse_history
 from ghapp.store.audit import AuditLog, Trail
 from ghapp.store.schedule import Schedule
 from tests.support import commands
@@ -45,8 +46,15 @@ async def test_resume_clears_pauses_restarts_stopped_fuses_and_reports_both(redi
     fuse = (await Fuses(redis).all(7))["gpu"]
     assert (fuse.position, fuse.by) == (Position.PROVING, user)
     assert await Schedule(redis).is_any_due(time.time()), "it is swept at once"
-    again = ghapp(redis_url, "resume", "acme")
-    assert (again.returncode, again.stdout) == (0, "nothing was paused or stopped\n")
+    again, history = ghapp(redis_url, "resume", "acme"), fuse_history(fuse, str)
+    assert (again.returncode, again.stdout.splitlines()) == (
+        0,
+        [
+            "nothing was paused or stopped",
+            f"fuse proving: Acme, pool gpu, {history}; it goes on, or stops, by itself: see `ghapp runners --org Acme`",
+        ],
+    )
+    assert ghapp(redis_url, "resume", "acme", "--pool", "linux").stdout == "nothing was paused or stopped\n"
 
 
 async def test_a_mistyped_pool_is_not_paused_and_is_reported_in_one_line(redis, redis_url):

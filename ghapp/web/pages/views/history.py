@@ -297,7 +297,7 @@ def _time_summary(spreads: Iterable[Sequence[int]], what: str) -> str:
     median, high = percentile(spread, MEDIAN), percentile(spread, HIGH)
     if median is None or high is None:
         return f"{what}. {NOTHING}"
-    return f"{what}: p50 {exact(median)}, p95 {exact(high)}."
+    return f"{what}: p50 about {exact(median)}, p95 about {exact(high)}."
 
 
 def _wait_summary(steps: Iterable[HistoryStep | None]) -> str:

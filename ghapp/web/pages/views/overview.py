@@ -48,7 +48,7 @@ class PauseLine(NamedTuple):
 
 
 class PoolLine(NamedTuple):
-    """A pool. `fuse_note` says why its fuse is not closed; `query` selects its runners.
+    """A pool. `fuse_text` says which fuse is in force, `fuse_note` why it is not closed; `query` selects its runners.
 
     `queued` jobs wait for it, the oldest since `oldest`; `idle` runners are online without a job.
     """
@@ -58,6 +58,7 @@ class PoolLine(NamedTuple):
     states: tuple[StateCount, ...]
     healed: int
     fuse: str
+    fuse_text: str
     fuse_note: str
     pause: PauseLine | None
     query: str
@@ -173,14 +174,14 @@ def state_counts(count: Counter[State]) -> tuple[StateCount, ...]:
 
 def _line(fleet: FleetView, pool: PoolView, demand: PoolDemand | None, now: float) -> PoolLine:
     is_closed = pool.fuse.position is Position.CLOSED
-    of_whole = pool.fuse is fleet.whole_fuse and not is_closed
     return PoolLine(
         name=pool.name,
         total=len(pool.members),
         states=state_counts(pool.count),
         healed=len(pool.healed),
         fuse=pool.fuse.position.value,
-        fuse_note="" if is_closed else ("all pools" if of_whole else fuse_history(pool.fuse, str)),
+        fuse_text=pool.fuse_text,
+        fuse_note="" if is_closed else fuse_history(pool.fuse, str),
         pause=None if pool.pause is None else _pause(pool.name, pool.pause, now),
         query=_query(pool.name, None),
         queued=0 if demand is None else demand.queued,
