@@ -20,7 +20,7 @@ def redis_url(environ: Mapping[str, str]) -> str | None:
     if not url:
         return None
     if not url.startswith(REDIS_SCHEMES):
-        raise ConfigurationError("GHAPP_REDIS_URL: must begin with redis://, rediss:// or redis+sentinel://")
+        raise ConfigurationError("GHAPP_REDIS_URL: must begin with redis://, rediss://, redis+sentinel:// or unix://")
     if not url.startswith("redis+sentinel://") and not _is_one_redis(url):
         raise ConfigurationError(
             "GHAPP_REDIS_URL: is not valid; it takes redis://USER:PASSWORD@HOST:PORT/DB, the last two numbers, and "

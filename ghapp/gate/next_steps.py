@@ -269,7 +269,6 @@ def _shut_down(failure: GateFailure) -> NextStep | None:
         return None
     why = f"{_futile(failure)}this can be undone: nothing is destroyed, and the shard is started again. "
     why += _confirm(failure) + warning(failure.mine.running.values(), f"shutting down {failure.shard} now")
-    why += f" {_by_hand(failure)}"
     return NextStep(f"shut down {failure.shard} and start it again", why, StepLevel.SHUT_DOWN, failure.shard)
 
 
@@ -313,8 +312,8 @@ def _confirm(failure: GateFailure) -> str:
     """Renders the confirmation required before each destructive step."""
     stack = failure.pool or "its pool"
     return (
-        f"First confirm stack {stack}, shard {failure.shard}, role {failure.ruling.role.value}; declare and announce "
-        "it. "
+        f"First confirm stack {stack}, shard {failure.shard}, role {failure.ruling.role.value}; declare the step, and "
+        "announce it to those whose jobs run there. "
     )
 
 

@@ -21,5 +21,5 @@ def require_free(host: str, port: int) -> None:
         except OSError as error:
             raise ConfigurationError(
                 f"GHAPP_LISTEN: cannot listen at {host}:{port}: {error.strerror}; "
-                "choose another with GHAPP_LISTEN, or with `ghapp up --port 8001`"
+                "choose another with GHAPP_LISTEN, or with --port of `ghapp up`"
             ) from None
