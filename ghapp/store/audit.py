@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from redis.asyncio import Redis
 
+from ghapp.remediation.fuse import WHOLE_INSTALLATION
 from ghapp.store import keys
 from ghapp.store.codec import Codec
 from ghapp.store.quarantine import Member, RecordReader
@@ -59,7 +60,7 @@ class AuditEntry(NamedTuple):
         who: the login, the token, the user of the command, or `holder of the key`.
         channel: a `Channel`.
         action: such as `pause`.
-        subject: the pool, runner, delivery or token; empty for the whole organization.
+        subject: the pool, `*` for all of them, the runner, the delivery or the token; empty without one.
         why: the reason that was given; empty without one.
         result: such as `paused`.
         address: the client's address; empty where there is none.
@@ -75,6 +76,12 @@ class AuditEntry(NamedTuple):
     result: str
     address: str = ""
     until: float | None = None
+
+    @property
+    def change(self) -> str:
+        """The action and its subject, as `pause linux`."""
+        subject = "all pools" if self.subject == WHOLE_INSTALLATION else self.subject
+        return f"{self.action} {subject}".strip()
 
 
 _entries = Codec("audit-entry", AuditEntry)

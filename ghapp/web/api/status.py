@@ -44,7 +44,7 @@ from ghapp.report.org_view import OrgView
 from ghapp.runners.delivery_lag import completeness, in_words
 from ghapp.runners.evidence import Evidence, Survey
 from ghapp.runners.next_attempt import NextAttempt, next_attempt
-from ghapp.runners.verdict import State, judge
+from ghapp.runners.verdict import Reason, State, judge
 from ghapp.settings import PoolSettings, Settings
 from ghapp.store.metric_counters import MOST_SHARDS, OTHER_SHARD
 from ghapp.store.probe import probe_write
@@ -119,11 +119,12 @@ class LiveDocument(msgspec.Struct, frozen=True):
 class InstallationDocument(msgspec.Struct, frozen=True):
     """Whether an installation can be swept, and what prevents that.
 
-    `lacks` names missing permissions; `failing_since` and `failure` describe failing sweeps.
+    `lacks` names missing permissions, and is null while GitHub refuses calls for want of one that its list of granted
+    permissions does not lack; `failing_since` and `failure` describe failing sweeps.
     """
 
     org: str
-    lacks: list[str]
+    lacks: list[str] | None
     calls_left: Annotated[int, msgspec.Meta(ge=0)]
     next_sweep_at: Timestamp | None
     prevented_by: str | None
@@ -234,9 +235,10 @@ class StatusEndpoints:
 
     def _row(self, known: InstallationStatus) -> InstallationDocument:
         installation, allowance, survey, attempt = known
+        refuses_unnamed = Reason.PERMISSION_MISSING in (survey.failure, attempt.prevented_by)
         return InstallationDocument(
             org=installation.org,
-            lacks=lacking(installation),
+            lacks=lacking(installation) or (None if refuses_unnamed else []),
             calls_left=self._left(installation, allowance),
             next_sweep_at=_time(attempt.at),
             prevented_by=attempt.prevented_by or None,

@@ -68,7 +68,7 @@ class PageShell:
 
 def banner(press: Press, now: float) -> str:
     """Returns what a button did, or what its work waits for, in sentences; empty if neither is known yet."""
-    did = f"{press.entry.action} {press.entry.subject}".strip()
+    did = press.entry.change
     did = f"{did[:1].upper()}{did[1:]}"
     if press.outcome:
         return f"{did}: {press.outcome}."

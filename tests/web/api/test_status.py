@@ -28,6 +28,7 @@ from ghapp.runners.delivery_lag import DeliveryLog, MissingDeliveries
 from ghapp.runners.evidence import Survey
 from ghapp.runners.observations import granted, registration_seen, replaced, succeeded_by
 from ghapp.runners.store import Runners
+from ghapp.runners.verdict import Reason
 from ghapp.settings import PoolSettings
 from ghapp.store import keys
 from ghapp.store.budget import Budget
@@ -104,6 +105,17 @@ async def test_a_suspended_installation_is_reported_as_suspended(http, redis):
     await Installations(redis).put(Installation(INSTALLATION, "acme", 1, NEEDED, suspended=True))
     (row,) = (await http.get("/readyz")).json()["installations"]
     assert row["lacks"] == ["suspended"]
+
+
+async def test_a_refusal_for_want_of_a_permission_that_was_granted_says_that_what_lacks_is_unknown(http, redis):
+    """The list of granted permissions is as old as the last discovery."""
+    await Installations(redis).put(Installation(INSTALLATION, "acme", 1, NEEDED))
+    (row,) = (await http.get("/readyz")).json()["installations"]
+    assert row["lacks"] == []
+    survey = Survey(NOW - 60, 2, failing_since=NOW - 9, failure=Reason.PERMISSION_MISSING)
+    await Runners(redis).save_survey(INSTALLATION, survey)
+    (row,) = (await http.get("/readyz")).json()["installations"]
+    assert (row["failure"], row["lacks"]) == ("PermissionMissing", None)
 
 
 async def test_an_installation_that_is_not_swept_has_the_reason_and_the_time_of_the_next_attempt(http, redis):

@@ -120,7 +120,7 @@ def audit_lines(entries: Sequence[AuditEntry], now: float, *, has_addresses: boo
             moment(each.at, now),
             each.who,
             each.channel,
-            f"{each.action} {each.subject}".strip(),
+            each.change,
             each.why,
             each.result if each.until is None else f"{each.result} until {time_of(each.until)}",
             each.address if has_addresses else "",
