@@ -45,7 +45,7 @@ def report_on(fleet: FleetView, now: float) -> Report:
     wrong = _headlines_text(found)
     return Report(
         title=one_line(title_of(found), LONGEST_TITLE),
-        summary=summary_of(fleet, pools, begin + wrong, LONGEST - len(jobs)) + jobs,
+        summary=summary_of(pools, begin + wrong, LONGEST - len(jobs)) + jobs,
         text=text,
         conclusion=conclusion,
         actions=actions,

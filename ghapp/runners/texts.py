@@ -54,7 +54,7 @@ def as_of(fleet: FleetView, now: float) -> str:
     return f"**As of {time_of(now)}** ({source}).{due} {unchanged}\n\n"
 
 
-def summary_of(fleet: FleetView, pools: Sequence[PoolView], before: str = "", room: int = LONGEST) -> str:
+def summary_of(pools: Sequence[PoolView], before: str = "", room: int = LONGEST) -> str:
     """Renders a row for each pool, below `before`, in at most `room` characters."""
     states = [each for each in COUNTED if each in ALWAYS_COUNTED or any(pool.count[each] for pool in pools)]
     has_healed, has_pauses = any(pool.healed for pool in pools), any(pool.pause is not None for pool in pools)

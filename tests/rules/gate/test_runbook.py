@@ -70,7 +70,10 @@ def each_destructive_step_with_the_confirmation_of_stack_shard_and_role_declared
         for each in gate(DOWN, GateRequest("pink", failures=failures)).next:
             if each.level in DESTROYS:
                 destroys += 1
-                assert "First confirm stack linux, shard pink, role inactive; declare the step, and announce it to those whose jobs run there." in each.why
+                assert (
+                    "First confirm stack linux, shard pink, role inactive; declare the step, and announce it to those whose jobs run there."
+                    in each.why
+                )
     assert destroys == 6
 
 

@@ -161,8 +161,13 @@ def test_runners_are_whole_numbers_that_were_so_at_the_end_of_the_step():
 
 def test_percentiles_of_a_span_are_those_of_all_its_waits_and_heals():
     shown = page({step_of(NOW) - 600: step(NOW - 600), step_of(NOW): step(NOW)})
-    assert chart(shown, "wait").summary == "From a job's creation to a runner that takes it: p50 about 17 s, p95 about 1 min 48 s."
-    assert chart(shown, "heal-seconds").summary.startswith("From the loss of a runner to its successor online: p50 about ")
+    assert (
+        chart(shown, "wait").summary
+        == "From a job's creation to a runner that takes it: p50 about 17 s, p95 about 1 min 48 s."
+    )
+    assert chart(shown, "heal-seconds").summary.startswith(
+        "From the loss of a runner to its successor online: p50 about "
+    )
 
 
 def test_no_chart_is_drawn_without_recorded_steps():

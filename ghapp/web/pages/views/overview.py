@@ -129,7 +129,7 @@ def overview(fleet: FleetView, now: float, open_incidents: Mapping[str, str] = N
         healed=sum(len(pool.healed) for pool in pools),
         listed=moment(fleet.view.survey.swept_at, now),
         mode=fleet.view.mode,
-        pools=tuple(_line(fleet, pool, demand.get(pool.name), now) for pool in pools),
+        pools=tuple(_line(pool, demand.get(pool.name), now) for pool in pools),
         can_resume=bool(fleet.view.pauses) or is_stopped,
     )
 
@@ -172,7 +172,7 @@ def state_counts(count: Counter[State]) -> tuple[StateCount, ...]:
     return tuple(found)
 
 
-def _line(fleet: FleetView, pool: PoolView, demand: PoolDemand | None, now: float) -> PoolLine:
+def _line(pool: PoolView, demand: PoolDemand | None, now: float) -> PoolLine:
     is_closed = pool.fuse.position is Position.CLOSED
     return PoolLine(
         name=pool.name,
