@@ -378,7 +378,7 @@ def _in_state(fleet: FleetView, pools: Sequence[PoolView], state: State, now: fl
     """The runners that `PoolView.count` counts, without those that the headline of their shard's gate counts.
 
     Where all of them are phantoms, the headline of these says it all. What is no runner cannot be started; in its first
-    two minutes it is not known yet whether it is one. A runner of an inactive shard is not to be started by hand either:
+    two minutes it is not known yet whether it is one. A runner of an inactive shard is not to be started by hand, for
     it would take users' jobs beside the active shard.
     """
     for pool in pools:
