@@ -6,6 +6,7 @@ from asyncio import gather
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from ghapp.errors import GitHubError
 from ghapp.github.runner_list import ListResult, get_each
@@ -119,14 +120,7 @@ async def record_list(
     """
     limits, rules = context.settings.of(installation.org).evidence, context.settings.pools_of(installation.org)
     await context.settled.begin(installation.id)
-    known, end_dates = await gather(context.runners.all(installation.id), context.runner_versions.all(installation.id))
-    listed, sampled = await _verified(context, installation, observation.runner_list, known)
-    known = await _without_others_ids(context, installation, listed, known)
-    after = absence.survey_after(survey, listed, began, observation.changed)
-    folds = absence.folds_of_list(listed, known, survey, began)
-    records = {**known, **await context.runners.revise(installation.id, folds, known)}
-    records |= await _mark_outdated(context, installation, records, end_dates, began)
-    await expect_deliveries(context, installation, records.values())
+    listed, sampled, after, records, end_dates = await _fold_list(context, installation, observation, survey, began)
     listed_at = context.clock()  # listing took time, and the watch's views may be newer than its start
     records |= await _read_cluster(context, installation, records.values(), listed_at)
     queried = absence.not_yet_queried(records.values(), after, began, limits)
@@ -170,6 +164,39 @@ async def record_list(
         at_rest=at_rest,
     )
     return swept, seen
+
+
+class FoldedList(NamedTuple):
+    """A list as far as it is believed, and the records after it.
+
+    Attributes:
+        listed: the list.
+        sampled: the runners that GETs found although the list is empty.
+        survey: of this sweep.
+        records: of all runners, by id.
+        end_dates: when GitHub ends their versions, as far as it is known.
+    """
+
+    listed: RunnerList
+    sampled: dict[int, GetResult]
+    survey: Survey
+    records: dict[int, Evidence]
+    end_dates: Mapping[str, EndDates]
+
+
+async def _fold_list(
+    context: JobContext, installation: Installation, observation: ListResult, survey: Survey, began: float
+) -> FoldedList:
+    """Folds a list into the records of all runners that it shows or lacks."""
+    known, end_dates = await gather(context.runners.all(installation.id), context.runner_versions.all(installation.id))
+    listed, sampled = await _verified(context, installation, observation.runner_list, known)
+    known = await _without_others_ids(context, installation, listed, known)
+    after = absence.survey_after(survey, listed, began, observation.changed)
+    folds = absence.folds_of_list(listed, known, survey, began)
+    records = {**known, **await context.runners.revise(installation.id, folds, known)}
+    records |= await _mark_outdated(context, installation, records, end_dates, began)
+    await expect_deliveries(context, installation, records.values())
+    return FoldedList(listed, sampled, after, records, end_dates)
 
 
 async def keep_judgement(
