@@ -7,7 +7,7 @@ import gc
 import signal
 import socket
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from typing import Any
 from urllib.parse import unquote
@@ -202,7 +202,7 @@ def build(
             *Buttons(host, enqueue_job).routes(),
         ],
         exception_handlers={
-            HTTPException: as_problem,
+            HTTPException: _page_for_browsers(host),
             StoreUnavailableError: _away,
             ClientDisconnect: _left,
             Exception: as_problem,
@@ -293,6 +293,18 @@ class Server(uvicorn.Server):
         """Ends the streams, then waits for open requests."""
         self._stopping.set()
         await super().shutdown(sockets)
+
+
+def _page_for_browsers(host: PageHost) -> Callable[[Request, Exception], Awaitable[Response]]:
+    """Answers HTTP errors with a problem document, and a browser at an unknown address with a page."""
+
+    async def answer(request: Request, error: Exception) -> Response:
+        is_browser = request.method == "GET" and "text/html" in request.headers.get("accept", "")
+        if is_browser and "endpoint" not in request.scope:  # no route has matched
+            return host.no_such_address(request)
+        return await as_problem(request, error)
+
+    return answer
 
 
 async def _left(_: Request, __: Exception) -> Response:

@@ -165,6 +165,10 @@ class PageHost:
             html = layout.render(template, **values)
         return HTMLResponse(html, status, {**layout.headers("'self'", scripts=True), "Vary": "HX-Request"})
 
+    def no_such_address(self, request: Request) -> Response:
+        """Returns 404 for an address that nothing has, to a browser."""
+        return self.refuse(request, 404, "Page not found", "There is no such page.")
+
     def _absent(self, request: Request) -> Response:
         """Returns 404 without the navigation of a scope: nothing shows whether the scope exists."""
         visitor: Visitor = request.state.visitor

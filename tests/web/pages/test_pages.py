@@ -170,6 +170,14 @@ async def test_a_runner_shows_its_evidence_its_replacement_and_its_document(key_
     assert "Replaced: runner 2 is online." in healed
 
 
+async def test_an_address_that_nothing_has_is_a_page_for_a_browser_and_a_problem_for_programs(key_holder):
+    browser = await key_holder.get("/foo/bar", headers={"Accept": "text/html,*/*"})
+    assert (browser.status_code, browser.headers["content-type"]) == (404, "text/html; charset=utf-8")
+    assert "Page not found" in browser.text
+    program = await key_holder.get("/foo/bar", headers={"Accept": "application/json"})
+    assert (program.status_code, program.headers["content-type"]) == (404, "application/problem+json")
+
+
 @pytest.mark.parametrize("runner", ["99", "x", "9", "1" * 30])
 async def test_a_runner_that_is_unknown_or_of_another_organization_is_404(key_holder, runner):
     assert (await key_holder.get(f"/orgs/acme/runners/{runner}")).status_code == 404
