@@ -28,8 +28,10 @@ from tests.stories.conftest import POOL
 CHURN = Pace(job=(15.0, 60.0))
 """Jobs that often begin and end between two lists."""
 
-CHURNING = 12
-"""Runners; each ends its only job within a minute. Each delivery costs CPU."""
+CHURNING = 60
+"""Runners; each ends its only job within a minute."""
+
+HALF_AN_HOUR = 1800.0
 
 STEP, LONG_STEP = 6.0, 15.0
 """Seconds; the scheduler requests a batch of redeliveries as often as the first. Without any, the second is enough."""
@@ -62,10 +64,9 @@ async def test_a_fleet_that_churns_is_not_replaced_because_its_deliveries_are_la
     async with story(CHURNING, quiet=False, pace=CHURN) as app:
         app.listen()
         await live(app, 300, step=LONG_STEP)
-        delayed = 180 * minutes
         if minutes:
-            app.sandbox.control.delay_deliveries("acme", by=60.0 * minutes, seconds=delayed)
-        await live(app, delayed + 600, step=LONG_STEP)
+            app.sandbox.control.delay_deliveries("acme", by=60.0 * minutes, seconds=HALF_AN_HOUR)
+        await live(app, HALF_AN_HOUR + 60.0 * minutes, step=LONG_STEP)
         assert len(await app.replacements()) <= 3
 
 
@@ -76,18 +77,18 @@ async def reason(app, runner_id):
     return judge(evidence, survey, app.clock(), app.settings.of("acme").evidence)[:2]
 
 
-async def test_of_330_runners_that_finished_while_web_was_down_none_is_replaced(story):
-    async with story(340, pace=Pace(job=(20.0, 30.0))) as app:
+async def test_of_560_runners_that_finished_while_web_was_down_none_is_replaced(story):
+    async with story(570, pace=Pace(job=(20.0, 30.0))) as app:
         app.listen()
         await sweep_installation(app.context, app.installation)
         await app.pass_(200)
         await sweep_installation(app.context, app.installation)
         app.sandbox.control.unreachable_webhook("acme", seconds=50)
-        app.sandbox.control.queue("acme", labels=[POOL], count=330)
+        app.sandbox.control.queue("acme", labels=[POOL], count=560)
         await live(app, 60)
         assert not app.hook.received, "all three deliveries of each job have failed"
         await live(app, 270, redeliver=True)
-        assert (await app.states())[State.RETIRED] == 330, "ends of jobs are requested first, 160 a minute"
+        assert (await app.states())[State.RETIRED] == 560, "ends of jobs are requested first, 160 a minute"
         await live(app, 600, redeliver=True)
         assert await app.replacements() == []
         log = await app.context.delivery_status.log()
