@@ -5,7 +5,14 @@ import pytest
 from ghapp.installations.installation import Installation
 from ghapp.remediation.fuse import FuseLimits
 from ghapp.runners import absence, observations
-from ghapp.runners.absence import MOST_AHEAD_SECONDS, MOST_ASKED, MOST_SAMPLED, GetResult, RunnerList
+from ghapp.runners.absence import (
+    MOST_AHEAD_SECONDS,
+    MOST_ASKED,
+    MOST_ASKED_AT_WORK,
+    MOST_SAMPLED,
+    GetResult,
+    RunnerList,
+)
 from ghapp.runners.evidence import BLIND_KEPT_SECONDS, MOST_BLIND_SPANS, Survey, covered_seconds
 from ghapp.runners.remains import Remains, RemainsKind
 from ghapp.runners.verdict import DOUBTFUL_JOB_SECONDS, LONGEST_JOB_SECONDS, Limits, Reason, State, judge
@@ -539,7 +546,9 @@ def test_suspects_without_a_job_are_asked_for_before_those_with_one():
     at_work = [suspect(each, missing_at=None, job_id=9, job_started_at=NOW - 900) for each in range(MOST_ASKED)]
     idle = suspect(999, missing_at=None, absent_since=NOW - 1)
     asked = absence.not_yet_queried([*at_work, idle], survey(), NOW + 300, LIMITS)
-    assert asked[0] == 999
+    assert asked == [999, *range(MOST_ASKED_AT_WORK)]
+    over = [observations.job_ended(each, 9, NOW + 200) for each in at_work]
+    assert len(absence.not_yet_queried(over, survey(), NOW + 300, LIMITS)) == MOST_ASKED
 
 
 def test_a_control_list_shows_more_than_the_suspects_of_its_confirmation():

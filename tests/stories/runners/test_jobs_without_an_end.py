@@ -8,6 +8,7 @@ import pytest
 
 from ghapp.runners.absence import LOOKUP_SECONDS
 from ghapp.runners.verdict import State
+from ghapp.sandbox.config import Pace
 from ghapp.workflow_jobs.job import QUEUED_TOO_LONG_SECONDS, RUNNING_TOO_LONG_SECONDS, Job
 from jobs.runners.confirm import confirm_installation
 from jobs.runners.sweep import sweep_installation
@@ -73,3 +74,28 @@ async def test_a_job_is_forgotten_when_it_must_have_ended(story, status, age, ke
         app.clock.pass_(age)
         await sweep_installation(app.context, app.installation)
         assert [each.id for each in await app.context.demand.all(app.installation)] == ([7] if kept else [])
+
+
+def calls(app):
+    return sum(each["total"] for each in app.account()["calls"].values())
+
+
+async def test_300_lost_at_work_cost_less_than_60_calls_a_minute_and_an_idle_one_among_them_is_replaced(story):
+    async with story(400, pace=Pace(job=(7200.0, 7200.0))) as app:
+        app.listen()
+        await sweep_installation(app.context, app.installation)
+        await app.pass_(300)
+        await sweep_installation(app.context, app.installation)
+        app.sandbox.control.queue("acme", labels=[POOL], count=300)
+        await app.pass_(30)
+        await app.receive_all()
+        registered = app.sandbox.world.orgs["acme"].fleet.roster.registered.values()
+        busy = [each.id for each in registered if each.busy]
+        idle = next(each.id for each in registered if not each.busy)
+        assert len(busy) == 300
+        app.sandbox.control.lose("acme", ids=[*busy, idle])
+        for _ in range(35):
+            before = calls(app)
+            await app.live_through_an_interval()
+            assert calls(app) - before < 60
+        assert await app.replacements() == [idle]
