@@ -25,10 +25,15 @@ from tests.mutation.mutants import Outcome, Trial, copy_of, mutants_in, rules_of
 PACKAGES = ("runners", "remediation", "leaks")
 
 
+def absolute(command: str) -> str:
+    """Returns the path of a command for any working directory."""
+    return str(Path(command).absolute())
+
+
 def main() -> int:
     """Tries mutants, and prints what became of them."""
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    arguments.add_argument("cosmic_ray", help="its command")
+    arguments.add_argument("cosmic_ray", type=absolute, help="its command")
     arguments.add_argument("packages", nargs="*", help=f"packages of ghapp (default: {' '.join(PACKAGES)})")
     arguments.add_argument("--mutants", type=int, default=60, help="how many of each package (default: 60)")
     arguments.add_argument("--seed", type=int, default=1, help="chooses them (default: 1)")

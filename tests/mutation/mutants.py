@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from tests.packaging.built import NOT_OURS
 
-FURNITURE = ("api", "commands", "doctor", "documents", "pages", "store", "texts")
+FURNITURE = ("api", "commands", "doctor", "documents", "metrics", "page_views", "pages", "store", "texts")
 """Modules of a subject that hold no rules."""
 
 ALSO = ("tests/rules/test_found_by_simulation.py",)

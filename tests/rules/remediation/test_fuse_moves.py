@@ -7,7 +7,7 @@ from itertools import permutations
 import pytest
 
 from ghapp.remediation.fuse import Fuse, FuseReason, Position, fuse_of_runner
-from ghapp.remediation.fuse_moves import MOST_RUNNERS, after_moves, with_runners
+from ghapp.remediation.fuse_moves import MOST_RUNNERS, after_moves, open_pools, with_runners
 from tests.rules.builders import NOW, proving
 
 STOPPED = proving(position=Position.STOPPED, reason=FuseReason.BATCH_NEVER_ONLINE, stopped_at=NOW, runners=(1, 2))
@@ -55,6 +55,21 @@ def positions(fuses, pools):
 )  # fmt: skip
 def test_a_fuse_is_where_its_runners_are(fuses, pools, after):
     assert positions(fuses, pools) == after
+
+
+@pytest.mark.parametrize(
+    ("fuses", "pools", "found"),
+    [
+        ({"a": STOPPED, "b": HEALED}, {"a", "b"}, {"a"}),
+        ({"a": PROVING, "*": STOPPED}, {"a"}, {"a", "*"}),
+        ({"a": STOPPED}, {"b"}, {"a", "*"}),
+        ({"*": STOPPED}, {"b"}, {"*"}),
+        ({"a": HEALED}, {"b"}, set()),
+    ],
+    ids=["of its pool", "of all pools", "of a pool that was renamed", "of all pools alone", "closed"],
+)
+def test_until_a_plan_has_moved_the_fuse_of_a_renamed_pool_it_counts_for_all_pools(fuses, pools, found):
+    assert open_pools(fuses, pools) == found
 
 
 def test_a_closed_fuse_that_may_go_on_is_not_lost_to_one_that_healed():

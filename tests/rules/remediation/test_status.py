@@ -251,3 +251,12 @@ def test_what_a_controller_must_not_act_on_never_reads_as_under_way(terms):
     assert should_replace(evidence, verdict, free, NOW)
     assert not should_replace(evidence, verdict, held, NOW)
     assert status_of(evidence, held).stage is WAITING or not held.is_current
+
+
+@pytest.mark.parametrize(
+    ("evidence", "is_lasting"),
+    [(online(), True), (suspect(), False), (lost(), False), (lost(replaced_at=NOW - 60), False), (lost(replaced_at=NOW - 60, successor=2), True)],
+    ids=["online", "suspect", "lost", "requested", "healed"],
+)  # fmt: skip
+def test_a_status_lasts_unless_time_or_the_terms_of_its_pool_change_it(evidence, is_lasting):
+    assert status_of(evidence).is_lasting is is_lasting

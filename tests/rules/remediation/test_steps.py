@@ -5,6 +5,7 @@ import pytest
 from ghapp.remediation.fuse import Fuse, FuseReason, Position
 from ghapp.remediation.steps import (
     LOOK_LASTS_SECONDS,
+    TERMINATION_SECONDS,
     RemediationStep,
     ReplacementPath,
     RequestStep,
@@ -12,17 +13,19 @@ from ghapp.remediation.steps import (
     is_open,
     may_act,
     may_hand_out,
+    may_terminate,
     request_id,
     request_step,
     step_after,
     successor_of,
 )
 from ghapp.runners.deletion_progress import Deletion
-from ghapp.runners.verdict import State
-from tests.rules.builders import MICROSECOND, NOW, lost, online, present, registration
+from ghapp.runners.verdict import Limits, State, judge
+from tests.rules.builders import MICROSECOND, NOW, lost, online, present, registration, survey
 
 GRANTED = lost(granted_at=NOW, event_id="e1")
 STOPPED = Fuse(Position.STOPPED, reason=FuseReason.BATCH_NEVER_ONLINE)
+INVALIDATED = judge(GRANTED, survey(), NOW, Limits())
 DEAF = Fuse(Position.STOPPED, reason=FuseReason.REQUEST_NOT_ACCEPTED)
 
 
@@ -82,6 +85,39 @@ DEAF = Fuse(Position.STOPPED, reason=FuseReason.REQUEST_NOT_ACCEPTED)
 def test_acting_requires_a_valid_grant(evidence, state, changes, may):
     given = {"fuse": Fuse(), "mode": "act", "paused": False, "claimed": False} | changes
     assert may_act(evidence, state, now=NOW, **given) is may
+
+
+@pytest.mark.parametrize(
+    ("changes", "may"),
+    [
+        ({}, True),
+        ({"evidence": GRANTED._replace(replaced_at=NOW)}, True),
+        ({"evidence": lost()}, False),
+        ({"evidence": GRANTED._replace(granted_at=NOW - TERMINATION_SECONDS)}, True),
+        ({"evidence": GRANTED._replace(granted_at=NOW - TERMINATION_SECONDS - MICROSECOND)}, False),
+        ({"evidence": GRANTED._replace(granted_at=NOW + MICROSECOND)}, False),
+        ({"evidence": GRANTED._replace(job_id=9, job_started_at=NOW)}, False),
+        ({"verdict": INVALIDATED._replace(stale=True)}, False),
+        ({"verdict": INVALIDATED._replace(state=State.RETIRED)}, False),
+        ({"fuse": Fuse(Position.PROVING)}, True),
+        ({"fuse": DEAF}, True),
+        ({"fuse": STOPPED}, False),
+        ({"mode": "dry-run"}, False),
+        ({"mode": "off"}, False),
+        ({"paused": True}, False),
+        ({"claimed": True}, False),
+    ],
+    ids=[
+        "granted", "accepted", "not granted", "granted an hour ago", "before that", "granted in the future", "at work",
+        "by an old observation", "retired", "proving", "nothing was accepted", "stopped", "dry-run", "off", "paused",
+        "claimed",
+    ],
+)  # fmt: skip
+def test_a_process_may_end_itself_only_while_acting_is_permitted(changes, may):
+    given = {
+        "evidence": GRANTED, "verdict": INVALIDATED, "fuse": Fuse(), "mode": "act", "paused": False, "claimed": False,
+    } | changes  # fmt: skip
+    assert may_terminate(now=NOW, **given) is may
 
 
 WAITING = GRANTED._replace(removed_at=NOW, looked_at=NOW)

@@ -352,6 +352,12 @@ def test_a_runner_that_may_have_left_in_a_blind_span_waits_for_deliveries_of_tha
     assert may_be_explained(suspect(), gap(0.0, AT - 7200), blind)
     assert not may_be_explained(suspect(), gap(0.0, AT - 7200 - MICROSECOND), blind)
     assert not may_be_explained(suspect(), gap(0.0, AT - 7200), survey(blind=((AT - 9000, AT - 8000),)))
+    before, later = (
+        survey(blind=((AT - 7200, LEFT_AFTER),)),
+        survey(blind=((LEFT_AFTER - 60, LEFT_AFTER - MICROSECOND),)),
+    )
+    assert may_be_explained(suspect(), gap(0.0, AT - 7200), before), "no list showed when it was still there"
+    assert not may_be_explained(suspect(), gap(0.0, LEFT_AFTER - 60), later), "a later list returned it"
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from ghapp.runners.observations import (
     job_found_over,
     job_started,
     registration_seen,
+    remains_seen,
     reregistered,
     retired_by_controller,
     unlisted,
@@ -802,3 +803,36 @@ def test_an_absence_that_is_over_leaves_nothing_of_itself(shown):
     defaults = Evidence._field_defaults
     assert {name for name in {**ABSENT, **ACTED_ON} if getattr(evidence, name) != defaults[name]} == set()
     assert evidence.past_loss is None  # an incident has it
+
+
+@pytest.mark.parametrize(("is_online", "is_busy"), [(True, False), (False, True), (False, False)])
+def test_a_return_between_two_answers_that_it_is_missing_shows_that_a_runner_was_online(is_online, is_busy):
+    missing = suspect(was_online=False, missing_at=NOW - 60, absent_since=None, observed_at=NOW)
+    seen = registration_seen(missing, registration(online=is_online, busy=is_busy), NOW - 30, listed=True)
+    assert (seen.was_online, seen.last_registered_at) == (is_online or is_busy, NOW - 30)
+
+
+@pytest.mark.parametrize(("at", "is_recorded"), [(NOW - 1, False), (NOW, False), (NOW + MICROSECOND, True)])
+def test_the_first_list_after_a_job_is_recorded_though_nothing_else_changed(at, is_recorded):
+    """It may be the first of two that prove a runner persistent; one from before the job's end is neither."""
+    ended = job_ended(online(ephemeral=None, observed_at=NOW - 60), 9, NOW)
+    again = registration_seen(ended, registration(online=True, ephemeral=None), at, listed=True)
+    assert (again is not ended) is is_recorded
+
+
+@pytest.mark.parametrize(
+    ("before", "at", "kind", "after"),
+    [
+        (None, NOW, RemainsKind.RUNNING, Remains(RemainsKind.RUNNING, NOW, NOW)),
+        (Remains(RemainsKind.RUNNING, NOW - 60, NOW - 30), NOW, RemainsKind.RUNNING, Remains(RemainsKind.RUNNING, NOW - 60, NOW)),
+        (Remains(RemainsKind.RUNNING, NOW - 60, NOW - 30), NOW, RemainsKind.ENDED, Remains(RemainsKind.ENDED, NOW, NOW)),
+        (Remains(RemainsKind.RUNNING, NOW - 60, NOW), NOW - 30, RemainsKind.ENDED, Remains(RemainsKind.RUNNING, NOW - 60, NOW)),
+        (None, NOW - 91, RemainsKind.RUNNING, None),
+    ],
+    ids=["first", "the same", "another", "an older view", "from before it was missing"],
+)  # fmt: skip
+def test_a_view_of_the_cluster_counts_if_it_is_the_latest_and_younger_than_the_absence(before, at, kind, after):
+    known = suspect(absent_since=NOW - 90, missing_at=NOW - 90, remains=before)
+    seen = remains_seen(known, kind, at)
+    assert seen.remains == after
+    assert (seen is known) is (before == after)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from ghapp.runners.evidence import Survey
 from ghapp.runners.observations import first_observation, get_missed, job_started, retired_by_controller, unlisted
 from ghapp.runners.remains import Remains, RemainsKind
-from ghapp.runners.verdict import HANG_SECONDS, JOB_LEASE_SECONDS, Limits, Reason, State, is_spent, judge
+from ghapp.runners.verdict import HANG_SECONDS, JOB_LEASE_SECONDS, Limits, Reason, State, is_spent, is_zombie, judge
 from tests.rules.builders import LONG_AGO, MICROSECOND, NOW, lost, online, present, survey, suspect
 
 LIMITS = Limits()
@@ -268,6 +268,21 @@ def test_a_finished_runner_is_a_zombie_when_views_of_the_cluster_show_it_for_fiv
     since = NOW - lasted
     evidence = lost(absent_since=since, missing_at=since, remains=Remains(kind, since, seen), **FINISHED)
     assert verdict_of(evidence) == (state, reason)
+
+
+@pytest.mark.parametrize(
+    ("kind", "changes", "is_stuck"),
+    [
+        (RemainsKind.TERMINATING, {}, True),
+        (RemainsKind.TERMINATING, {"job_id": 9, "job_started_at": NOW - 900}, False),
+        (RemainsKind.RUNNING, {}, False),
+        (RemainsKind.NO_POD, {}, False),
+    ],
+    ids=["being deleted", "being deleted while its job runs", "it runs, and had no job", "no pod, and had no job"],
+)
+def test_what_is_being_deleted_for_long_is_stuck_and_the_rest_only_after_a_job(kind, changes, is_stuck):
+    evidence = lost(remains=Remains(kind, NOW - 900, NOW), absent_since=NOW - 900, missing_at=NOW - 900, **changes)
+    assert is_zombie(evidence) is is_stuck
 
 
 @pytest.mark.parametrize(
