@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from ghapp.deaths.cause import HAPPENED, OwnReason
+from ghapp.deaths.cause import HAPPENED, OwnReason, not_yours
 from ghapp.deaths.death import Death
 from ghapp.deaths.rerun import AUTO, WHY_NOT, Rerun, RerunNote, RerunRefusal, RerunState
 from ghapp.untrusted_text import shell_command
@@ -77,6 +77,15 @@ class JobOutcome(NamedTuple):
 
 
 NOTHING_KNOWN = JobOutcome()
+
+
+class JobStep(NamedTuple):
+    """What the developer of a job can do after its end, and why; `url` is where, empty if that is not known."""
+
+    step: str
+    why: str
+    url: str
+
 
 HELD = "GitHub holds it back, for an approval or for its concurrency group"
 
@@ -154,6 +163,14 @@ def may_be_run_again(job: Job, outcome: JobOutcome) -> bool:
     is_asked = outcome.rerun is not None and outcome.rerun.state is RerunState.REQUESTED
     failed = outcome.death is not None and job.status == "over" and job.conclusion not in NOT_TO_REPEAT
     return failed and not is_asked and not is_run_again(job.attempt, outcome)
+
+
+def next_steps(job: Job, outcome: JobOutcome) -> tuple[JobStep, ...]:
+    """Returns what the developer of a job that ended can do."""
+    if outcome.death is None or not may_be_run_again(job, outcome):
+        return ()
+    words = not_yours(outcome.death.cause, outcome.death.reason).removesuffix(".")
+    return (JobStep("run it again at GitHub (Re-run jobs)", f"{words[:1].lower()}{words[1:]}", job.html_url),)
 
 
 def other_attempts(job: Job, jobs: Iterable[Job]) -> tuple[Job, ...]:

@@ -95,9 +95,12 @@ def _explanation(document: Mapping[str, Any], page: str | None) -> list[Text]:
     why, story = document["why"], [(to_the_second(each["at"]), each["text"]) for each in document["story"]]
     width = max((len(at) for at, _ in story), default=0)
     lines = [f"{at:{width}}  {text}" for at, text in story]
+    for number, each in enumerate(document["next"], 1):
+        at = f": {each['url']}" if each["url"] else ""
+        lines += [f"{number}. {each['step']}{at}", f"   {each['why']}"]
     if (death := document["death"]) is not None:
         lines.append(f"advice for the platform team: {death['advice']}")
-    if document["html_url"]:
+    if document["html_url"] and document["html_url"] not in [each["url"] for each in document["next"]]:
         lines.append(document["html_url"])
     if page is not None:
         lines.append(f"page: {page}")

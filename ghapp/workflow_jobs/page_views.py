@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 from urllib.parse import urlencode
 
-from ghapp.deaths.job_story import TO_RUN_AGAIN, JobOutcome, StoryStep, job_story, may_be_run_again
+from ghapp.deaths.job_story import TO_RUN_AGAIN, JobOutcome, StoryStep, job_story, next_steps
 from ghapp.installations.pool_matching import OTHER_POOL
 from ghapp.web.pages.views.paging import Paging, filter_of, page_of, paged, query_string, text_of
 from ghapp.web.pages.views.wording import Moment, exact, moment, page_duration, web_address
@@ -300,11 +300,12 @@ SHORT_SHA = 7
 
 
 class StepLine(NamedTuple):
-    """A next step, and why, as sentences. `is_command`: the step is to be typed as it is."""
+    """A next step, and why, as sentences. `is_command`: the step is to be typed as it is; `url`: where it is taken."""
 
     step: str
     why: str
-    is_command: bool
+    is_command: bool = False
+    url: str = ""
 
 
 class WhyView(NamedTuple):
@@ -315,7 +316,6 @@ class WhyView(NamedTuple):
     since: Moment | None
     ahead: int | None
     typical: str
-    steps: tuple[StepLine, ...]
     stuck: bool
 
 
@@ -329,7 +329,10 @@ class StoryLine(NamedTuple):
 
 
 class JobPageView(NamedTuple):
-    """The page of one job. `waited` and `ran` are lengths of time so far; empty if there is none."""
+    """The page of one job. `waited` and `ran` are lengths of time so far; empty if there is none.
+
+    `steps` is what to do about a job that waits, or after its end.
+    """
 
     id: int
     name: str
@@ -353,7 +356,7 @@ class JobPageView(NamedTuple):
     ran: str
     why: WhyView | None
     is_held: bool
-    may_be_run_again: bool
+    steps: tuple[StepLine, ...]
     story: tuple[StoryLine, ...]
 
 
@@ -387,7 +390,11 @@ def job_page(queue: JobQueue, job: Job, outcome: JobOutcome, now: float) -> JobP
         else (page_duration if job.ended_at is None else exact)(max(0.0, (job.ended_at or now) - begun)),
         why=None if why is None else _why(line, why, now),
         is_held=job.waiting and line.state == "queued",
-        may_be_run_again=may_be_run_again(job, outcome),
+        steps=tuple(_step(each) for each in (() if why is None else why.next))
+        + tuple(
+            StepLine(sentence(each.step), sentence(each.why), url=web_address(each.url))
+            for each in next_steps(job, outcome)
+        ),
         story=tuple(
             StoryLine(
                 moment(each.at, now),
@@ -408,7 +415,6 @@ def _why(line: JobLine, found: QueueExplanation, now: float) -> WhyView:
         since=moment(found.since, now),
         ahead=found.ahead,
         typical="" if typical is None else page_duration(typical),
-        steps=tuple(_step(each) for each in found.next),
         stuck=line.stuck,
     )
 

@@ -162,6 +162,31 @@ async def test_a_job_whose_runner_died_has_its_whole_story_and_its_url_names_the
     assert f"advice for the platform team: {found['death']['advice']}" in shown
 
 
+@pytest.mark.parametrize(
+    ("rerun", "steps"),
+    [
+        (None, [f"1. run it again at GitHub (Re-run jobs): {PAGE}5"]),
+        (Rerun(5, 41, 1, "mona", 0.0, RerunState.ACCEPTED), []),
+    ],
+    ids=["not run again", "run again"],
+)
+async def test_the_developer_of_a_job_whose_runner_died_has_the_next_step_and_its_address(known, rerun, steps):
+    started = {"runner_id": 1, "runner_name": "linux-1", "started_at": known.now - 800}
+    lost = job(known, 5, "over", 900.0, ended_at=known.now - 60, conclusion="failure", **started)
+    await Demand(known.redis).record(ACME, [lost])
+    await Deaths(known.redis).record(ACME, death(runner_name="linux-1", runner_id=1, at=known.now - 660, job=None))
+    if rerun is not None:
+        await Reruns(known.redis).keep(ACME, rerun)
+    shown = (await known.ask("why", "acme", "5")).stdout
+    assert re.findall(r"^  (\d\. .*)$", shown, re.MULTILINE) == steps
+    assert shown.count(f"{PAGE}5") == 1
+    (found,) = (await known.json("why", "acme", "5"))["jobs"]
+    assert [each["url"] for each in found["next"]] == [f"{PAGE}5"] * len(steps)
+    if steps:
+        assert "    no line of your code failed, but" in shown
+        assert shown.index("1. run it again") < shown.index("advice for the platform team")
+
+
 async def test_a_job_names_its_page_and_what_has_no_time_has_none(known):
     known.set_public_url("https://ghapp.example.com")
     await Demand(known.redis).record(ACME, [job(known, 8, waiting=True)])

@@ -148,6 +148,8 @@ async def test_a_job_shows_why_it_waits_and_links_to_its_runners_death(key_holde
     ended = unescape((await key_holder.get("/orgs/acme/jobs/7011")).text)
     assert re.search(r'/orgs/acme/deaths/a\?end=[^"]+">Read why', ended)
     assert "The runner was stopped from outside: " in ended
+    assert "<b>Run it again at GitHub (Re-run jobs).</b>" in ended
+    assert "has a button for it" in ended
     assert '/orgs/acme/deaths/a">read why' in (await key_holder.get("/orgs/acme/jobs?state=over")).text
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ghapp.deaths.job_story import NOTHING_KNOWN, JobOutcome
+from ghapp.deaths.job_story import NOTHING_KNOWN, JobOutcome, next_steps
 from ghapp.web.pages.views.paging import HIGHEST_PAGE, PAGE_SIZE
 from ghapp.workflow_jobs.job_queue import JobQueue, QueueInputs
 from ghapp.workflow_jobs.page_views import (
@@ -189,7 +189,7 @@ def test_the_page_of_a_queued_job_explains_it_with_steps_as_sentences():
         *("abcdef0", "NoRunnerWithLabels", True),
     )
     assert page.why.sentence == "No runner has the label gpu."
-    (step,) = page.why.steps
+    (step,) = page.steps
     assert (step.step, step.why, step.is_command) == (
         "Register a runner with the label gpu.",
         "GitHub fails the job after 24 hours.",
@@ -227,6 +227,15 @@ def test_the_page_has_the_jobs_story_with_the_runners_death():
         (None, False),
     ]
     assert page.story[0].text == "Queued for pool linux-4vcpu."
+
+
+def test_the_page_of_a_job_whose_runner_died_has_the_steps_that_the_terminal_has():
+    ended = over(4, conclusion="failure", html_url="https://github.com/acme/api/actions/runs/41/job/4")
+    (step,) = page_of(ended, JobOutcome(death(at=NOW - 20))).steps
+    (same,) = next_steps(ended, JobOutcome(death(at=NOW - 20)))
+    assert (step.step, step.why, step.url) == (sentence(same.step), sentence(same.why), ended.html_url)
+    assert step.step == "Run it again at GitHub (Re-run jobs)."
+    assert page_of(ended).steps == ()
 
 
 def test_a_command_is_shown_ready_to_copy():
