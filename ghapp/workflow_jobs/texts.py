@@ -31,6 +31,9 @@ QUEUE_CHECK = "Runner queue"
 QUIET_TOPIC = "ghapp-quiet"
 """A repository with this topic gets no such check run."""
 
+KNOWN_JOBS = "jobs are known from deliveries, until 30 days after their end"
+"""After the name of a job that is not known."""
+
 LONGEST_TEXT = 800
 """Maximum characters of one sentence."""
 

@@ -222,8 +222,8 @@ async def test_control_characters_in_a_name_are_not_printed(known):
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
-        (("why", "acme", "99"), 1, "job or run 99: not known"),
-        (("why", "acme", "https://github.com/acme/api/actions/runs/98"), 1, "run 98: not known"),
+        (("why", "acme", "99"), 2, "acme job or run 99: not known; jobs are known from deliveries, until 30 days"),
+        (("why", "acme", "https://github.com/acme/api/actions/runs/98"), 2, "run 98: not known"),
         (("why", "globex", "1"), 2, "not installed"),
         (("why", "1"), 2, "needs its ORG"),
         (("why", "acme", "1", "2"), 2, "not 3 arguments"),
@@ -231,6 +231,8 @@ async def test_control_characters_in_a_name_are_not_printed(known):
         (("why", "acme", "linux-1"), 2, "neither the id nor the URL of a job or of a run"),
         (("jobs", "--org", "globex"), 2, "not installed"),
         (("jobs", "--sort", "colour"), 2, "--sort"),
+        (("jobs", "--sort", "repo"), 2, "did you mean repository?"),
+        (("jobs", "--runner", "nosuch"), 2, "--runner nosuch: unknown runner; see `ghapp runners`"),
         (("jobs", "--sha", "main"), 2, "not the id of a commit"),
         (("jobs", "--pull", "8"), 2, "neither OWNER/REPO#NUMBER"),
     ],
@@ -260,3 +262,15 @@ async def test_an_unknown_or_invalid_value_is_reported_in_one_line(known, words,
 )
 def test_a_job_is_named_by_its_id_or_by_a_url(text, reference):
     assert JobReference.parse(text) == reference
+
+
+async def test_a_runner_of_a_list_a_job_or_a_death_is_known_and_the_nearest_to_another_is_named(known):
+    await known.add_runner(online(1, name="linux-8vcpu-2zl2r", first_seen=known.now - 60))
+    started = {"runner_id": 2, "runner_name": "linux-2", "started_at": known.now - 800}
+    ended = job(known, 5, "over", 900.0, ended_at=known.now - 60, conclusion="success", **started)
+    await Demand(known.redis).record(ACME, [ended])
+    await Deaths(known.redis).record(ACME, death(runner_name="linux-3", runner_id=3, at=known.now - 660, job=None))
+    for name in ("linux-8vcpu-2zl2r", "LINUX-2", "linux-3"):
+        assert (await known.json("jobs", "--queued", "--runner", name))["jobs"] == []
+    message = one_line(await known.ask("jobs", "--org", "acme", "--runner", "linux-8vcpu-2z12r"), 2)
+    assert "did you mean linux-8vcpu-2zl2r? see `ghapp runners --org acme`" in message

@@ -207,6 +207,24 @@ async def test_an_unknown_job_or_death_is_404(key_holder, at_work, path):
     assert (await key_holder.get(path)).status_code == 404
 
 
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [
+        (
+            "jobs/999",
+            "This job is not known, or is of a repository that GitHub does not show to you: jobs are known from",
+        ),
+        ("runners/999", "Runner 999 is not known: "),
+    ],
+)
+async def test_an_unknown_job_or_runner_is_explained_and_the_navigation_leads_to_the_list(
+    key_holder, at_work, path, words
+):
+    answer = await key_holder.get(f"/orgs/acme/{path}")
+    assert words in unescape(answer.text)
+    assert 'href="../../../orgs/acme/jobs"' in answer.text
+
+
 async def test_texts_from_outside_are_escaped(key_holder, redis, at_work):
     evil = "<script>alert(1)</script>"
     await Demand(redis).record(at_work, [job(7003, "acme/api", name=evil, workflow=evil, labels=(evil,))])
