@@ -38,7 +38,7 @@ from ghapp.report.overview import (
     PoolQueueDocument,
     phantoms_of_runner,
 )
-from ghapp.runners.verdict import Reason
+from ghapp.runners.verdict import Reason, State
 from ghapp.untrusted_text import shell_command
 from ghapp.workflow_jobs.documents import JOB_STATES
 from ghapp.workflow_jobs.job import EVERY_JOB, JobSearch, PullReference
@@ -160,7 +160,10 @@ class ApiClient:
         return [each["name"] for path in paths async for each in self._pages(path, "runners")]
 
     async def runner(self, org: str, name_or_id: str) -> dict[str, Any]:
-        """Returns the health document of a runner with `death`, `phantoms` and `leaks`: its pod, if that leaked."""
+        """Returns the health document of a runner with `death`, `phantoms` and `leaks`: its pod, if that leaked.
+
+        With `may_be_phantom`: it is offline, and the last check of the cluster found no working pod of it.
+        """
         (found_org,) = await self._orgs(org)
         base = f"/v1/orgs/{path_segment(found_org)}"
         overview = await self._get(f"{base}/overview")
@@ -179,7 +182,9 @@ class ApiClient:
             death = None
         if not is_known:
             document = {**document, "name": name, "runner_id": None if death is None else death["runner_id"]}
-        return {**document, "death": death, "phantoms": phantoms, "leaks": leaks}
+        may_be_phantom = document["state"] == State.OFFLINE and not phantoms and name in overview["possible_phantoms"]
+        more = {"death": death, "phantoms": phantoms, "may_be_phantom": may_be_phantom, "leaks": leaks}
+        return {**document, **more}
 
     async def require_runner(self, org: str | None, name: str) -> None:
         """Raises UnknownRunnerError if a name is of no runner that is listed, took a job, or died."""

@@ -19,7 +19,7 @@ from ghapp.gate.gate_checks import commit_of, place_of
 from ghapp.gate.gate_states import GateState
 from ghapp.gate.shard_status import shard_of
 from ghapp.installations.pool_matching import rule_named
-from ghapp.pods.phantom_kinds import Phantom, PhantomKind, command_of, key
+from ghapp.pods.phantom_kinds import KNOWN_SOON, Phantom, PhantomKind, command_of, key, may_be_phantoms
 from ghapp.report.fleet import FleetView, PoolView, RunnerView
 from ghapp.report.headline import BY_ITSELF, Headline, HeadlineKind, Severity, first_since, runners_page
 from ghapp.report.loss_headlines import (
@@ -400,12 +400,12 @@ def _in_state(fleet: FleetView, pools: Sequence[PoolView], state: State, now: fl
             if phantoms:
                 meaning += f"; {_of_them_phantoms(len(phantoms), len(found))}"
             if possible:
-                meaning += f"; {_of_them_without_a_pod(possible, len(found))}"
+                meaning += f"; {may_be_phantoms(possible, len(found))}"
             if len(phantoms) == len(found):
                 step = f"see what to do about the phantom{'' if len(found) == 1 else 's'}, which cannot be started"
                 command = shell_command("ghapp", "explain", fleet.org, phantoms[0])
             elif len(phantoms) + possible == len(found):
-                step = "wait: within two minutes it is known whether this is a phantom, which cannot be started"
+                step = KNOWN_SOON
                 command = ""
             elif phantoms or possible:
                 step = f"{step}; phantoms apart"
@@ -445,12 +445,6 @@ def _of_them_phantoms(phantoms: int, runners: int) -> str:
     if phantoms == runners:
         return "it is a phantom" if runners == 1 else "all of them are phantoms"
     return f"{phantoms:,} of them {are(phantoms)} {'a phantom' if phantoms == 1 else 'phantoms'}"
-
-
-def _of_them_without_a_pod(possible: int, runners: int) -> str:
-    which = "it" if runners == 1 else f"{possible:,} of them" if possible < runners else "all of them"
-    verb = "has" if possible == 1 else "have"
-    return f"{which} {verb} no working pod in the cluster, and may be {'a phantom' if possible == 1 else 'phantoms'}"
 
 
 def _well(pools: Sequence[PoolView]) -> Headline:

@@ -28,7 +28,7 @@ from ghapp.installations.scope import reading_order
 from ghapp.leaks.documents import LeakedPod
 from ghapp.leaks.page_views import LeaksView, leaks_view
 from ghapp.leaks.reaper_status import DAY_SECONDS
-from ghapp.pods.page_views import ClusterView, PhantomLine, cluster_view, phantoms_named
+from ghapp.pods.page_views import ClusterView, PhantomLine, cluster_view, phantoms_named, possible_phantom_text
 from ghapp.queue.jobs import Load
 from ghapp.remediation.store import WHOLE_ORG, Pause, PauseOutcome, Resumption
 from ghapp.report.fleet import FleetView
@@ -173,6 +173,11 @@ class PageData:
         """Returns the phantoms of a runner's name, as of the last check of the cluster."""
         summary = await self._stores.cluster_summaries.of(org_state.installation.id)
         return () if summary is None else phantoms_named(name, summary, self._clock())
+
+    async def possible_phantom(self, org_state: OrgState, name: str, state: str) -> str:
+        """Returns that a runner of that state may be a phantom; empty if not."""
+        summary = await self._stores.cluster_summaries.of(org_state.installation.id)
+        return "" if summary is None else possible_phantom_text(name, state, summary)
 
     async def incidents(self, org_state: OrgState) -> IncidentsById:
         """Returns the incidents of the last month: the recorded ones, with what evidence and fuses show since."""
