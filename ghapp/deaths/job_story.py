@@ -19,6 +19,7 @@ from ghapp.wording import duration
 from ghapp.workflow_jobs.capacity import NOT_ASSIGNED_SECONDS
 from ghapp.workflow_jobs.explanation import QueueExplanation
 from ghapp.workflow_jobs.job import Job, is_over
+from ghapp.workflow_jobs.labels import labels_text
 from ghapp.workflow_jobs.reason import QueueReason
 
 
@@ -118,7 +119,7 @@ def job_story(
 
     Args:
         job: as its latest delivery shows it.
-        pool: that it waits for or ran in.
+        pool: that it waits for or ran in; empty if no pool has its labels, or none is known.
         why: why it waits; None if it does not, or if that is not known.
         outcome: what else is known.
         now: the present time.
@@ -209,7 +210,10 @@ def how_known(death: Death) -> str:
 
 
 def _queued(job: Job, pool: str, outcome: JobOutcome) -> StoryEvent:
-    text = f"queued for pool {pool}" if pool else "queued"
+    if pool:
+        text = f"queued for pool {pool}"
+    else:
+        text = f"queued for a runner with the {labels_text(job.labels)}" if job.labels else "queued"
     if job.attempt > 1:
         earlier = [each for each in outcome.attempts if each.attempt < job.attempt]
         before = f", after job {earlier[-1].id} ({_conclusion(earlier[-1])})" if earlier else ""

@@ -32,7 +32,7 @@ class HeldDocument(TypedDict):
 
 
 class PoolQueueDocument(TypedDict):
-    """A pool's jobs and idle runners."""
+    """A pool's jobs and idle runners. `pool` is empty for the sum of jobs whose labels no pool has."""
 
     org: str
     pool: str

@@ -184,7 +184,8 @@ def demand_document(queue: JobQueue, survey: Survey, assigned: Mapping[str, int]
 
     `assigned` is the number of ARC's objects that name a job, by pool; pools without such a count are missing from it.
     """
-    pools, unserved = demand(queue, assigned)
+    # A pool without a runner that is not configured is named by labels: what scales it from zero needs that name.
+    pools, unserved = demand(queue, assigned, queue.pool)
     return DemandDocument(
         queue.inputs.org,
         None if survey.swept_at is None else timestamp(survey.swept_at),

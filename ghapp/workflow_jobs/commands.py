@@ -83,7 +83,7 @@ def jobs(
     found = query_of_pool(read, org, pool)
     orders: dict[str, Any] = {
         "age": lambda each: (each["queued_at"], each["job_id"]),
-        "pool": lambda each: (each["pool"], each["queued_at"], each["job_id"]),
+        "pool": lambda each: (not each["pool"], each["pool"], each["queued_at"], each["job_id"]),
         "repository": lambda each: (each["repository"], each["queued_at"], each["job_id"]),
     }
     found.sort(key=orders[sort])

@@ -78,7 +78,8 @@ class JobStepDocument(StepDocument):
 class JobDocument(TypedDict):
     """A workflow job and its story, in the order of time. `why` is null unless it waits for a known reason.
 
-    `next` is what to do after its end; what to do about a job that waits is in `why`.
+    `pool` is empty if no pool has its labels: none is configured for them, and no runner has them. `next` is what to do
+    after its end; what to do about a job that waits is in `why`.
     """
 
     job_id: int
@@ -120,7 +121,7 @@ def select_jobs(
     return [
         job
         for _, job in sorted(known.items())
-        if state in (None, state_of(job, queue.now)) and pool in (None, queue.pool(job))
+        if state in (None, state_of(job, queue.now)) and pool in (None, queue.existing_pool(job))
     ]
 
 
@@ -137,7 +138,7 @@ def job_document(queue: JobQueue, job: Job, outcome: JobOutcome = NOTHING_KNOWN)
         "head_sha": job.head_sha,
         "html_url": job.html_url,
         "labels": list(job.labels),
-        "pool": queue.pool(job),
+        "pool": queue.existing_pool(job),
         "state": state_of(job, queue.now),
         "queued_at": timestamp(job.queued_at),
         "started_at": _time(job.started_at),
@@ -147,7 +148,7 @@ def job_document(queue: JobQueue, job: Job, outcome: JobOutcome = NOTHING_KNOWN)
         "why": why_document(why),
         "death": None if outcome.death is None else _death(outcome.death),
         "rerun": None if outcome.rerun is None else _rerun(outcome.rerun, outcome.attempts),
-        "story": [_event(each) for each in job_story(job, queue.pool(job), why, outcome, queue.now)],
+        "story": [_event(each) for each in job_story(job, queue.existing_pool(job), why, outcome, queue.now)],
         "next": [_step(each) for each in next_steps(job, outcome)],
     }
 

@@ -82,13 +82,25 @@ async def test_the_text_has_the_reason_and_the_number_of_jobs_not_shown(known):
 async def test_runners_are_listed_with_the_queue_of_each_pool(known):
     await three_jobs(known)
     pools = {each["pool"]: each for each in (await known.json("runners"))["pools"]}
-    linux, typo = pools["linux-4vcpu"], pools["linux-4vpcu"]
+    linux, typo = pools["linux-4vcpu"], pools[""]
     assert (linux["queued"], linux["running"], linux["idle"], linux["unserved"]) == (1, 1, 0, 0)
     assert (typo["queued"], typo["running"], typo["idle"], typo["unserved"]) == (1, 0, 0, 1)
     assert linux["oldest_queued_at"] == (await known.json("why", "acme", "2"))["jobs"][0]["queued_at"]
     shown = (await known.ask("runners")).stdout
-    assert shown.count("linux-4vpcu") == 1
+    assert "linux-4vpcu" not in shown
+    assert re.search(r"no pool +1 +0 ", shown)
     assert "oldest queued" in shown
+
+
+async def test_labels_that_no_pool_has_are_no_pool(known):
+    await three_jobs(known)
+    for command in ("runners", "jobs"):
+        message = one_line(await known.ask(command, "--pool", "linux-4vpcu"), 2)
+        assert "--pool linux-4vpcu: no organization has such a pool; did you mean linux-4vcpu?" in message
+    shown = (await known.ask("jobs", "--queued")).stdout
+    assert re.search(r" label linux-4vpcu +1 ", shown)
+    (found,) = (await known.json("why", "acme", "1"))["jobs"]
+    assert (found["pool"], found["story"][0]["text"]) == ("", "queued for a runner with the label linux-4vpcu")
 
 
 async def test_without_a_queued_job_no_queue_is_shown(known):

@@ -297,7 +297,7 @@ async def test_jobs_and_deaths_of_hidden_repositories_are_only_counted(signed_in
     jobs, deaths = await browser.get("/orgs/acme/jobs"), await browser.get("/orgs/acme/deaths")
     assert listed(jobs) == ["7001"]
     assert "1 more is queued or running in repositories that you may not read." in jobs.text
-    assert re.search(r'<th scope="row">other</th>\s*<td class="number">1</td>', jobs.text)
+    assert re.search(r'<th scope="row">no pool</th>\s*<td class="number">1</td>', jobs.text)
     assert listed(deaths) == ["a"]
     assert "1 more is of jobs in repositories that you may not read." in deaths.text
 
