@@ -13,9 +13,10 @@ from urllib.parse import urlsplit
 
 from ghapp.deaths.cause import HAPPENED, OwnReason, not_yours
 from ghapp.deaths.death import Death
+from ghapp.deaths.job_death import RunnerAfter
 from ghapp.deaths.rerun import AUTO, WHY_NOT, Rerun, RerunNote, RerunRefusal, RerunState
 from ghapp.untrusted_text import shell_command
-from ghapp.wording import duration
+from ghapp.wording import clock_time, duration
 from ghapp.workflow_jobs.capacity import NOT_ASSIGNED_SECONDS
 from ghapp.workflow_jobs.explanation import QueueExplanation
 from ghapp.workflow_jobs.job import Job, is_over
@@ -31,6 +32,7 @@ class StoryStep(StrEnum):
     TAKEN = "taken"
     DIED = "died"
     ENDED = "ended"
+    CAUSE = "cause"
     RERUN = "rerun"
     NEXT_ATTEMPT = "next-attempt"
 
@@ -68,6 +70,8 @@ class JobOutcome(NamedTuple):
         note: why the last try sent no request; None if there was none.
         attempts: jobs that may be other attempts of it, see `other_attempts`.
         reruns: re-runs of these attempts by ghapp.
+        exited: True if a normal end of its runner is on record.
+        runner_after: what is known of its runner after its end; None if that was not looked up, or says nothing.
     """
 
     death: Death | None = None
@@ -75,6 +79,8 @@ class JobOutcome(NamedTuple):
     note: RerunNote | None = None
     attempts: tuple[Job, ...] = ()
     reruns: tuple[Rerun, ...] = ()
+    exited: bool = False
+    runner_after: RunnerAfter | None = None
 
 
 NOTHING_KNOWN = JobOutcome()
@@ -125,7 +131,7 @@ def job_story(
         now: the present time.
     """
     events = [_queued(job, pool, outcome), *_waits(job, why, now), *_taken(job, now)]
-    events += [*_died(job, outcome.death, now), *_ended(job, now)]
+    events += [*_died(job, outcome.death, now), *_ended(job, now), *_cause(outcome, now)]
     later = [each for each in outcome.attempts if each.attempt > job.attempt]
     if is_over(job, now):
         again = "" if job.conclusion in NOT_TO_REPEAT else rerun_command(job.id, job.repository, job.html_url)
@@ -166,9 +172,14 @@ def may_be_run_again(job: Job, outcome: JobOutcome) -> bool:
     return failed and not is_asked and not is_run_again(job.attempt, outcome)
 
 
-def next_steps(job: Job, outcome: JobOutcome) -> tuple[JobStep, ...]:
+def next_steps(job: Job, outcome: JobOutcome, now: float) -> tuple[JobStep, ...]:
     """Returns what the developer of a job that ended can do."""
-    if outcome.death is None or not may_be_run_again(job, outcome):
+    after = outcome.runner_after
+    if outcome.death is None:
+        is_open = after is None or _is_examined(after, now) or is_run_again(job.attempt, outcome)
+        log = JobStep("see the job's log at GitHub", "the log of its steps shows what failed", job.html_url)
+        return () if is_open else (log,)
+    if not may_be_run_again(job, outcome):
         return ()
     words = not_yours(outcome.death.cause, outcome.death.reason).removesuffix(".")
     return (JobStep("run it again at GitHub (Re-run jobs)", f"{words[:1].lower()}{words[1:]}", job.html_url),)
@@ -275,6 +286,35 @@ def _ended(job: Job, now: float) -> Iterable[StoryEvent]:
         yield StoryEvent(None, StoryStep.ENDED, "must have ended: no delivery reported how, and it is too old to go on")
     else:
         yield StoryEvent(job.ended_at, StoryStep.ENDED, f"ended: {_conclusion(job)}")
+
+
+def _cause(outcome: JobOutcome, now: float) -> Iterable[StoryEvent]:
+    """Yields whether the runner is the cause of a job's bad end, while no death of it is known."""
+    after = outcome.runner_after
+    if outcome.death is not None or after is None:
+        return
+    if after.examined_until is not None and _is_examined(after, now):
+        until = clock_time(after.examined_until)
+        text = f"the cause is being looked for: whether its runner died is known by {until} at the latest"
+    else:
+        text = _of_runner(after)
+    yield StoryEvent(None, StoryStep.CAUSE, text)
+
+
+def _is_examined(after: RunnerAfter, now: float) -> bool:
+    return after.examined_until is not None and now < after.examined_until
+
+
+def _of_runner(after: RunnerAfter) -> str:
+    if after.exited:
+        return "its runner did not die: it exited normally"
+    if after.is_online:
+        return "its runner did not die: GitHub listed it as online after the job's end"
+    if not after.is_watched:
+        return "no death of its runner is known, and none is looked for, because its pool is not configured"
+    if after.examined_until is None:
+        return f"no death of its runner is known{', and a step of the job failed' if after.a_step_failed else ''}"
+    return "no death of its runner was found"
 
 
 def _conclusion(job: Job) -> str:

@@ -149,7 +149,7 @@ def job_document(queue: JobQueue, job: Job, outcome: JobOutcome = NOTHING_KNOWN)
         "death": None if outcome.death is None else _death(outcome.death),
         "rerun": None if outcome.rerun is None else _rerun(outcome.rerun, outcome.attempts),
         "story": [_event(each) for each in job_story(job, queue.existing_pool(job), why, outcome, queue.now)],
-        "next": [_step(each) for each in next_steps(job, outcome)],
+        "next": [_step(each) for each in next_steps(job, outcome, queue.now)],
     }
 
 

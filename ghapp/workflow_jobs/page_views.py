@@ -372,7 +372,7 @@ def job_page(queue: JobQueue, job: Job, outcome: JobOutcome, now: float) -> JobP
         steps=tuple(_step(each) for each in (() if why is None else why.next))
         + tuple(
             StepLine(sentence(each.step), sentence(each.why), url=web_address(each.url))
-            for each in next_steps(job, outcome)
+            for each in next_steps(job, outcome, now)
         ),
         story=tuple(
             StoryLine(

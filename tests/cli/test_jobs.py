@@ -7,11 +7,13 @@ import re
 import pytest
 
 from ghapp.cli.api_client import JobReference
+from ghapp.deaths.cause import Cause
 from ghapp.deaths.job_story import HELD
 from ghapp.deaths.post_mortem_store import Reruns
 from ghapp.deaths.rerun import Rerun, RerunState
 from ghapp.deaths.store import Deaths
 from ghapp.workflow_jobs.job import Job, PullReference
+from ghapp.workflow_jobs.job_steps import JobSteps
 from ghapp.workflow_jobs.store import Demand
 from tests.cli.conftest import ACME
 from tests.cli.test_cli import one_line
@@ -286,3 +288,29 @@ async def test_a_runner_of_a_list_a_job_or_a_death_is_known_and_the_nearest_to_a
         assert (await known.json("jobs", "--queued", "--runner", name))["jobs"] == []
     message = one_line(await known.ask("jobs", "--org", "acme", "--runner", "linux-8vcpu-2z12r"), 2)
     assert "did you mean linux-8vcpu-2zl2r? see `ghapp runners --org acme`" in message
+
+
+CONFIGURED = '[[pools]]\norg = "acme"\nname = "linux"\nlabels = ["linux-4vcpu"]\nreplacer = "none"\n'
+
+
+@pytest.mark.parametrize(
+    ("since", "text", "step"),
+    [
+        (5.0, "the cause is being looked for: whether its runner died is known by ", False),
+        (300.0, "its runner did not die: it exited normally", True),
+    ],
+    ids=["at once", "later"],
+)
+async def test_why_of_a_job_that_ended_badly_says_whether_its_runner_is_the_cause(known, since, text, step):
+    known.write_config(CONFIGURED)
+    started = {"runner_id": 1, "runner_name": "linux-1", "started_at": known.now - 800}
+    ended_at = known.now - since
+    ended = job(known, 5, "over", 900.0, ended_at=ended_at, conclusion="failure", steps=JobSteps(), **started)
+    await Demand(known.redis).record(ACME, [ended])
+    clean = {"cause": Cause.CLEAN_EXIT, "exit_code": 0, "signal": None, "reason": "Completed", "job": None}
+    await Deaths(known.redis).record(ACME, death(runner_name="linux-1", runner_id=1, at=ended_at + 1, **clean))
+    shown = (await known.ask("why", "acme", "5")).stdout
+    assert text in shown
+    assert (f"1. see the job's log at GitHub: {PAGE}5" in shown) is step
+    (found,) = (await known.json("why", "acme", "5"))["jobs"]
+    assert ([each["step"] for each in found["story"]][-1], found["death"]) == ("cause", None)
