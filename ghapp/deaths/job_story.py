@@ -144,6 +144,11 @@ def rerun_story(outcome: JobOutcome, now: float) -> tuple[StoryEvent, ...]:
     return (*_rerun(outcome, (), now, ""), *_next_attempts(outcome, (), now))
 
 
+def attempts_story(job: Job, outcome: JobOutcome, now: float) -> tuple[StoryEvent, ...]:
+    """Returns the part of the story about later attempts of a job: who requested them, where they are, how they ended."""
+    return tuple(_next_attempts(outcome, [each for each in outcome.attempts if each.attempt > job.attempt], now))
+
+
 NOT_TO_REPEAT = frozenset({"success", "neutral", "skipped"})
 """Conclusions after which there is nothing to run again."""
 
@@ -366,7 +371,7 @@ def _next_attempts(outcome: JobOutcome, later: Sequence[Job], now: float) -> Ite
 def _where(job: Job, now: float) -> str:
     if is_over(job, now):
         on = f" on {job.runner_name}" if job.runner_name else ""
-        return f"over{on}, {_conclusion(job)}"
+        return f"ended{on}: {_conclusion(job)}"
     return f"running on {_runner(job)}" if job.status == "running" else "queued"
 
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from cachetools import LRUCache
 
 from ghapp.deaths.death import Death, with_delivered_job
-from ghapp.deaths.job_story import NOTHING_KNOWN, JobOutcome
+from ghapp.deaths.job_story import NOTHING_KNOWN, JobOutcome, attempts_story
 from ghapp.deaths.page_views import DeathLine, RerunKnown, death_line, with_latest
 from ghapp.deaths.rerun import RerunRules
 from ghapp.deaths.store import identity
@@ -353,7 +353,11 @@ class PageData:
             self._reruns.noted(installation.id, death.job.id),
             self._demand.one(installation.id, death.job.id),
         )
-        return known._replace(rerun=rerun, note=note, attempt=1 if job is None else job.attempt)
+        if job is None:
+            return known._replace(rerun=rerun, note=note)
+        outcome = await self.job_outcome(org_state, job, (await self.board(org_state)).queue)
+        later = tuple(each.text for each in attempts_story(job, outcome, self._clock()))
+        return known._replace(rerun=rerun, note=note, attempt=job.attempt, later=later)
 
     async def allowance(self, org_state: OrgState) -> Allowance:
         """Returns the organization's hourly limit."""

@@ -146,7 +146,7 @@ BY_HAND = "; to run it again: `gh run rerun --job 7 --repo acme/api`"
             ),
             [
                 *(TAKEN, OOM, "ended: failure"),
-                "attempt 2 of the run is job 9, started at GitHub, it is not known by whom: over on linux-4, success",
+                "attempt 2 of the run is job 9, started at GitHub, it is not known by whom: ended on linux-4: success",
             ],
         ),
     ],
@@ -311,7 +311,7 @@ THIRD = QUEUED._replace(id=11, attempt=3, queued_at=NOW - 10)
 def test_each_attempt_of_a_run_again_and_again_has_who_requested_it(requested, words):
     outcome = JobOutcome(None, ACCEPTED, None, (SECOND, THIRD), requested)
     assert story(FAILED, outcome)[-2:] == [
-        "attempt 2 of the run is job 9: over on linux-3, failure",
+        "attempt 2 of the run is job 9: ended on linux-3: failure",
         f"attempt 3 of the run is job 11{words}: queued",
     ]
 

@@ -153,6 +153,20 @@ async def test_a_job_shows_why_it_waits_and_links_to_its_runners_death(key_holde
     assert '/orgs/acme/deaths/a">read why' in (await key_holder.get("/orgs/acme/jobs?state=over")).text
 
 
+async def test_the_end_of_a_later_attempt_has_the_same_words_on_the_page_of_the_job_and_on_that_of_the_death(
+    key_holder, redis, at_work
+):
+    again = {"status": "over", "started_at": NOW - 3, "ended_at": NOW - 1, "conclusion": "success"}
+    known = [each for each in await Demand(redis).over(at_work) if each.id == 7011]
+    later = job(7013, "acme/api", runner_id=2, runner_name="b", **again)._replace(run_id=41, attempt=2)
+    await Demand(redis).record(at_work, [known[0]._replace(run_id=41), later])
+    words = "Attempt 2 of the run is job 7013, started at GitHub, it is not known by whom: ended on b: success."
+    for path in ("jobs/7011", "deaths/a"):
+        page = unescape((await key_holder.get(f"/orgs/acme/{path}")).text)
+        assert words in page
+        assert "Re-run this job" not in page
+
+
 async def test_a_death_page_addresses_the_developer_and_the_platform_team(key_holder, at_work):
     page = unescape((await key_holder.get("/orgs/acme/deaths/a")).text)
     for words in (
