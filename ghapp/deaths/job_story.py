@@ -145,7 +145,7 @@ def rerun_story(outcome: JobOutcome, now: float) -> tuple[StoryEvent, ...]:
 
 
 def attempts_story(job: Job, outcome: JobOutcome, now: float) -> tuple[StoryEvent, ...]:
-    """Returns the part of the story about later attempts of a job: who requested them, where they are, how they ended."""
+    """Returns the part of the story about later attempts of a job: who requested them, and where they are."""
     return tuple(_next_attempts(outcome, [each for each in outcome.attempts if each.attempt > job.attempt], now))
 
 
