@@ -69,6 +69,11 @@ class RunnerAfter(NamedTuple):
     exited: bool = False
     a_step_failed: bool = False
 
+    def pending_until(self, now: float) -> float | None:
+        """Returns until when a death is being looked for, at the latest; None if that is over, or was never due."""
+        until = self.examined_until
+        return until if until is not None and now < until else None
+
 
 def runner_after(
     job: Job, evidence: Evidence | None, survey: Survey, rules: Iterable[PoolRule], *, exited: bool

@@ -181,9 +181,9 @@ def next_steps(job: Job, outcome: JobOutcome, now: float) -> tuple[JobStep, ...]
     """Returns what the developer of a job that ended can do."""
     after = outcome.runner_after
     if outcome.death is None:
-        is_open = after is None or _is_examined(after, now) or is_run_again(job.attempt, outcome)
-        log = JobStep("see the job's log at GitHub", "the log of its steps shows what failed", job.html_url)
-        return () if is_open else (log,)
+        if after is None or after.pending_until(now) is not None or is_run_again(job.attempt, outcome):
+            return ()
+        return (JobStep("see the job's log at GitHub", "the log of its steps shows what failed", job.html_url),)
     if not may_be_run_again(job, outcome):
         return ()
     words = not_yours(outcome.death.cause, outcome.death.reason).removesuffix(".")
@@ -298,16 +298,10 @@ def _cause(outcome: JobOutcome, now: float) -> Iterable[StoryEvent]:
     after = outcome.runner_after
     if outcome.death is not None or after is None:
         return
-    if after.examined_until is not None and _is_examined(after, now):
-        until = clock_time(after.examined_until)
-        text = f"the cause is being looked for: whether its runner died is known by {until} at the latest"
-    else:
-        text = _of_runner(after)
+    text = _of_runner(after)
+    if (until := after.pending_until(now)) is not None:
+        text = f"the cause is being looked for: whether its runner died is known by {clock_time(until)} at the latest"
     yield StoryEvent(None, StoryStep.CAUSE, text)
-
-
-def _is_examined(after: RunnerAfter, now: float) -> bool:
-    return after.examined_until is not None and now < after.examined_until
 
 
 def _of_runner(after: RunnerAfter) -> str:
