@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 UNITS = (("d", 86_400), ("h", 3600), ("min", 60))
 
 
@@ -21,6 +23,11 @@ def duration(seconds: float) -> str:
         if seconds >= 2 * length:
             return f"{seconds // length:.0f} {unit}"
     return f"{max(0.0, seconds):.0f} s"
+
+
+def clock_time(at: float) -> str:
+    """Returns the time of day of an epoch time: `17:54:40 UTC`."""
+    return f"{datetime.fromtimestamp(at, UTC):%H:%M:%S} UTC"
 
 
 def capitalized(text: str) -> str:

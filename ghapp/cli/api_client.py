@@ -17,7 +17,7 @@ from urllib.parse import quote
 
 import httpx
 
-from ghapp.cli.context import UnknownOrgError, UnknownRunnerError, no_such_org
+from ghapp.cli.context import UnknownOrgError, UnknownRunnerError, UnknownWorkflowJobError, no_such_org
 from ghapp.deaths.cause import Cause
 from ghapp.errors import ConfigurationError, GhappError, ServerUnavailableError
 from ghapp.gate.active_shard import Role
@@ -38,11 +38,12 @@ from ghapp.report.overview import (
     PoolQueueDocument,
     phantoms_of_runner,
 )
-from ghapp.runners.verdict import Reason
+from ghapp.runners.verdict import Reason, State
 from ghapp.untrusted_text import shell_command
 from ghapp.workflow_jobs.documents import JOB_STATES
 from ghapp.workflow_jobs.job import EVERY_JOB, JobSearch, PullReference
 from ghapp.workflow_jobs.reason import UNSERVED
+from ghapp.workflow_jobs.texts import KNOWN_JOBS
 
 QueryActive = Callable[[str, str], Awaitable[None]]
 """Called with the names of an org and of its pool."""
@@ -159,7 +160,10 @@ class ApiClient:
         return [each["name"] for path in paths async for each in self._pages(path, "runners")]
 
     async def runner(self, org: str, name_or_id: str) -> dict[str, Any]:
-        """Returns the health document of a runner with `death`, `phantoms` and `leaks`: its pod, if that leaked."""
+        """Returns the health document of a runner with `death`, `phantoms` and `leaks`: its pod, if that leaked.
+
+        With `may_be_phantom`: it is offline, and the last check of the cluster found no working pod of it.
+        """
         (found_org,) = await self._orgs(org)
         base = f"/v1/orgs/{path_segment(found_org)}"
         overview = await self._get(f"{base}/overview")
@@ -174,17 +178,30 @@ class ApiClient:
             death = await self._get(f"{base}/deaths/{_part(name)}", runner_id)
         except NoSuchObjectError:
             if not is_known and not phantoms and not leaks:
-                raise await self._no_such_runner(org, name_or_id) from None
+                raise await self._no_such_runner(org, f"{org} {name_or_id}", name_or_id) from None
             death = None
         if not is_known:
             document = {**document, "name": name, "runner_id": None if death is None else death["runner_id"]}
-        return {**document, "death": death, "phantoms": phantoms, "leaks": leaks}
+        may_be_phantom = document["state"] == State.OFFLINE and not phantoms and name in overview["possible_phantoms"]
+        more = {"death": death, "phantoms": phantoms, "may_be_phantom": may_be_phantom, "leaks": leaks}
+        return {**document, **more}
 
-    async def _no_such_runner(self, org: str, name_or_id: str) -> UnknownRunnerError:
-        see = f"see `{shell_command('ghapp', 'runners', '--org', org)}`"
+    async def require_runner(self, org: str | None, name: str) -> None:
+        """Raises UnknownRunnerError if a name is of no runner that is listed, took a job, or died."""
+        listed = [each.lower() for each in await self.runner_names(org)]
+        if name.lower() in listed or await self.jobs(org, None, None, JobSearch(name), None):
+            return
+        for each in await self._orgs(org):
+            with suppress(NoSuchObjectError):
+                await self._get(f"/v1/orgs/{path_segment(each)}/deaths/{_part(name)}")
+                return
+        raise await self._no_such_runner(org, f"--runner {name}", name)
+
+    async def _no_such_runner(self, org: str | None, subject: str, name_or_id: str) -> UnknownRunnerError:
+        see = f"see `{shell_command('ghapp', 'runners', *([] if org is None else ['--org', org]))}`"
         near = None if name_or_id.isdecimal() else nearest(name_or_id, await self.runner_names(org), RUNNERS_ALIKE)
         suggestion = "" if near is None else f"did you mean {near}? "
-        return UnknownRunnerError(f"{org} {name_or_id}: unknown runner; {suggestion}{see}")
+        return UnknownRunnerError(f"{subject}: unknown runner; {suggestion}{see}")
 
     async def jobs(
         self, org: str | None, state: str | None, pool: str | None, search: JobSearch, pull: PullReference | None
@@ -218,10 +235,8 @@ class ApiClient:
         if not by_id and reference.run_id is None and not reference.repository:
             return await self.jobs_referred_to(JobReference(run_id=reference.job_id, is_number=True), org)
         if not by_id:
-            raise GhappError(
-                f"{', '.join(scopes)} {reference}: not known; jobs are known from deliveries, until 30 days after "
-                f"their end; see `{shell_command('ghapp', 'jobs', '--org', scopes[0])}`"
-            )
+            see = shell_command("ghapp", "jobs", "--org", scopes[0])
+            raise UnknownWorkflowJobError(f"{', '.join(scopes)} {reference}: not known; {KNOWN_JOBS}; see `{see}`")
         return [max(each, key=_is_answered_there) for each in by_id.values()]
 
     async def _jobs_in(self, org: str, reference: JobReference) -> list[Any]:

@@ -40,6 +40,10 @@ class UnknownRunnerError(GhappError):
     """The command line names a runner that is not known."""
 
 
+class UnknownWorkflowJobError(GhappError):
+    """The command line names a workflow job, or a run, that is not known."""
+
+
 def settings_here() -> Settings:
     """Reads the settings; without GHAPP_REDIS_URL, uses the local Redis of a running `ghapp up`."""
     from ghapp.local.local_redis import is_listening

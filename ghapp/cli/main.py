@@ -9,7 +9,13 @@ from typing import Any
 import click
 
 from ghapp.cli import doctor, init, roles, tokens
-from ghapp.cli.context import UnknownOrgError, UnknownPoolError, UnknownRunnerError, exit_with
+from ghapp.cli.context import (
+    UnknownOrgError,
+    UnknownPoolError,
+    UnknownRunnerError,
+    UnknownWorkflowJobError,
+    exit_with,
+)
 from ghapp.cli.options import HelpfulGroup
 from ghapp.deaths import commands as deaths
 from ghapp.deliveries import commands as deliveries
@@ -40,6 +46,7 @@ WRONG_USAGE = (
     UnknownPoolError,
     UnknownRunnerError,
     UnknownTargetError,
+    UnknownWorkflowJobError,
 )
 
 

@@ -64,7 +64,7 @@ def sort(**orders: str) -> Callable[[Function], Function]:
     """Returns the option `--sort`; `orders` has what each value means, the default first."""
     text = "; ".join(f"{name.replace('_', '-')}: {meaning}" for name, meaning in orders.items())
     names = [name.replace("_", "-") for name in orders]
-    return click.option("--sort", type=click.Choice(names), default=names[0], show_default=True, help=f"Order. {text}.")
+    return click.option("--sort", type=NameChoice(names), default=names[0], show_default=True, help=f"Order. {text}.")
 
 
 class CommandOutput(NamedTuple):

@@ -14,7 +14,7 @@ import click
 from ghapp.cli.audit import change
 from ghapp.cli.completion import complete_orgs
 from ghapp.cli.context import chosen, opened, run, settings_here, show
-from ghapp.cli.options import HelpfulGroup
+from ghapp.cli.options import HelpfulGroup, NameChoice
 from ghapp.errors import GhappError
 from ghapp.installations.installation import Installation
 from ghapp.store.stores import Stores
@@ -40,7 +40,7 @@ def token() -> None:
     help="Organization, OWNER/REPOSITORY or enterprises/SLUG that it may access; may be repeated. An organization does "
     "not include its repositories: runners of acme/api need --org acme/api.",
 )
-@click.option("--scope", "scopes", multiple=True, required=True, type=click.Choice(["read", "claim", "admin"]))
+@click.option("--scope", "scopes", multiple=True, required=True, type=NameChoice(["read", "claim", "admin"]))
 @click.option("--name", default="", help="Name of the controller that uses it.")
 @click.option(
     "--expires-days", type=click.IntRange(1, MOST_DAYS), default=90, show_default=True, help="Lifetime in days."

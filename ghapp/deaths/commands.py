@@ -12,6 +12,7 @@ from ghapp.cli.options import (
     WATCH,
     WEB,
     CommandOutput,
+    NameChoice,
     OutputCommand,
     json_fields,
     limit,
@@ -26,7 +27,7 @@ from ghapp.report.documents import DeathDocument
 @click.command(cls=OutputCommand, short_help="List how runners died lately.")
 @ORG
 @POOL
-@click.option("--cause", type=click.Choice([each.value for each in Cause]), help="Only those of this cause.")
+@click.option("--cause", type=NameChoice([each.value for each in Cause]), help="Only those of this cause.")
 @sort(time="the latest first", cause="by cause", pool="by pool")
 @limit("Deaths")
 @WATCH

@@ -7,18 +7,26 @@ code's, unless it was killed (exit code 143), as each other step that failed, an
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from ghapp.deaths.cause import JOB_REASONS, Cause, OwnReason, advice_for
 from ghapp.deaths.death import DeadJob, Death, Sighting
 from ghapp.deaths.github_words import JobWords
 from ghapp.deaths.post_mortem import APART_SECONDS, APART_UNSEEN_SECONDS, UNFINISHED
+from ghapp.installations.pool_matching import OTHER_POOL, PoolRule
 from ghapp.pods.pod import Pod
-from ghapp.runners.evidence import Evidence
-from ghapp.workflow_jobs.job import Job, was_hosted
+from ghapp.runners.evidence import Evidence, Survey, observed_at
+from ghapp.workflow_jobs.job import Job, configured_pool, was_hosted
 from ghapp.workflow_jobs.job_steps import JobSteps
 
 UNKNOWN_STEPS = JobSteps()
+
+EXAMINED_AFTER_SECONDS = 90.0
+"""From the delivery to the look: longer than a sweep's default interval, and than the watch takes."""
+
+EXAMINATION_SECONDS = 30.0
+"""For the delivery of a job's end, the queue, and GitHub's answer: by then the look is over, if GitHub answers."""
 
 
 class JobDeath(NamedTuple):
@@ -42,6 +50,65 @@ def is_suspicious(job: Job, evidence: Evidence | None) -> bool:
     if _lost_meanwhile(job, evidence) is not None:
         return True
     return job.steps is not None and (job.steps.left_open or not job.steps.failed)
+
+
+class RunnerAfter(NamedTuple):
+    """What is known of a runner after its job ended badly, while no death of it is known.
+
+    Attributes:
+        is_watched: False if its pool is not configured: its job is not examined.
+        examined_until: until when the job is examined, at the latest; None if it is not, see `is_suspicious`.
+        is_online: True if GitHub listed the runner as online after the job's end, or gave it another job.
+        exited: True if its container ended as it should.
+        a_step_failed: True if a step of the job failed by itself.
+    """
+
+    is_watched: bool
+    examined_until: float | None = None
+    is_online: bool = False
+    exited: bool = False
+    a_step_failed: bool = False
+
+    def pending_until(self, now: float) -> float | None:
+        """Returns until when a death is being looked for, at the latest; None if that is over, or was never due."""
+        until = self.examined_until
+        return until if until is not None and now < until else None
+
+
+def runner_after(
+    job: Job, evidence: Evidence | None, survey: Survey, rules: Iterable[PoolRule], *, exited: bool
+) -> RunnerAfter | None:
+    """Returns what is known of a job's runner after the job; None if no runner of ours had it, or it did not end badly.
+
+    Args:
+        job: without a known death of its runner.
+        evidence: of its runner; None if no sweep and no delivery knows the runner.
+        survey: of the installation's runners.
+        rules: the configured pools.
+        exited: True if a normal end of the runner is on record.
+    """
+    if job.status != "over" or job.conclusion not in UNFINISHED or was_hosted(job):
+        return None
+    if job.runner_id is None or job.started_at is None or job.ended_at is None:
+        return None
+    is_watched = configured_pool(job, evidence, rules) != OTHER_POOL
+    is_examined = is_watched and is_suspicious(job, evidence)
+    until = job.ended_at + EXAMINED_AFTER_SECONDS + EXAMINATION_SECONDS if is_examined else None
+    a_step_failed = job.steps is not None and job.steps.failed
+    return RunnerAfter(is_watched, until, _is_online_after(job, evidence, survey), exited, a_step_failed)
+
+
+def _is_online_after(job: Job, evidence: Evidence | None, survey: Survey) -> bool:
+    """True if the runner was online so long after the job's end that it did not end with it.
+
+    GitHub lists a runner that was lost as online for about a minute more.
+    """
+    ended_at = job.ended_at or 0.0
+    if evidence is None or evidence.id != job.runner_id:
+        return False
+    seen_at = observed_at(evidence, survey) if evidence.listed and evidence.online else None
+    has_next_job = evidence.job_id not in (None, job.id) and (evidence.job_started_at or 0.0) >= ended_at
+    return has_next_job or (seen_at is not None and seen_at >= ended_at + APART_SECONDS)
 
 
 def job_death(job: Job, evidence: Evidence | None, words: JobWords) -> JobDeath | None:

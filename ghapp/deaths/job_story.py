@@ -11,14 +11,16 @@ from enum import StrEnum
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from ghapp.deaths.cause import HAPPENED, OwnReason
+from ghapp.deaths.cause import HAPPENED, OwnReason, not_yours
 from ghapp.deaths.death import Death
+from ghapp.deaths.job_death import RunnerAfter
 from ghapp.deaths.rerun import AUTO, WHY_NOT, Rerun, RerunNote, RerunRefusal, RerunState
 from ghapp.untrusted_text import shell_command
-from ghapp.wording import duration
+from ghapp.wording import clock_time, duration
 from ghapp.workflow_jobs.capacity import NOT_ASSIGNED_SECONDS
 from ghapp.workflow_jobs.explanation import QueueExplanation
 from ghapp.workflow_jobs.job import Job, is_over
+from ghapp.workflow_jobs.labels import labels_text
 from ghapp.workflow_jobs.reason import QueueReason
 
 
@@ -30,6 +32,7 @@ class StoryStep(StrEnum):
     TAKEN = "taken"
     DIED = "died"
     ENDED = "ended"
+    CAUSE = "cause"
     RERUN = "rerun"
     NEXT_ATTEMPT = "next-attempt"
 
@@ -67,6 +70,8 @@ class JobOutcome(NamedTuple):
         note: why the last try sent no request; None if there was none.
         attempts: jobs that may be other attempts of it, see `other_attempts`.
         reruns: re-runs of these attempts by ghapp.
+        exited: True if a normal end of its runner is on record.
+        runner_after: what is known of its runner after its end; None if that was not looked up, or says nothing.
     """
 
     death: Death | None = None
@@ -74,9 +79,20 @@ class JobOutcome(NamedTuple):
     note: RerunNote | None = None
     attempts: tuple[Job, ...] = ()
     reruns: tuple[Rerun, ...] = ()
+    exited: bool = False
+    runner_after: RunnerAfter | None = None
 
 
 NOTHING_KNOWN = JobOutcome()
+
+
+class JobStep(NamedTuple):
+    """What the developer of a job can do after its end, and why; `url` is where, empty if that is not known."""
+
+    step: str
+    why: str
+    url: str
+
 
 HELD = "GitHub holds it back, for an approval or for its concurrency group"
 
@@ -109,13 +125,13 @@ def job_story(
 
     Args:
         job: as its latest delivery shows it.
-        pool: that it waits for or ran in.
+        pool: that it waits for or ran in; empty if no pool has its labels, or none is known.
         why: why it waits; None if it does not, or if that is not known.
         outcome: what else is known.
         now: the present time.
     """
     events = [_queued(job, pool, outcome), *_waits(job, why, now), *_taken(job, now)]
-    events += [*_died(job, outcome.death, now), *_ended(job, now)]
+    events += [*_died(job, outcome.death, now), *_ended(job, now), *_cause(outcome, now)]
     later = [each for each in outcome.attempts if each.attempt > job.attempt]
     if is_over(job, now):
         again = "" if job.conclusion in NOT_TO_REPEAT else rerun_command(job.id, job.repository, job.html_url)
@@ -126,6 +142,11 @@ def job_story(
 def rerun_story(outcome: JobOutcome, now: float) -> tuple[StoryEvent, ...]:
     """Returns the part of the story after the end of a job that no delivery has reported."""
     return (*_rerun(outcome, (), now, ""), *_next_attempts(outcome, (), now))
+
+
+def attempts_story(job: Job, outcome: JobOutcome, now: float) -> tuple[StoryEvent, ...]:
+    """Returns the part of the story about later attempts of a job: who requested them, and where they are."""
+    return tuple(_next_attempts(outcome, [each for each in outcome.attempts if each.attempt > job.attempt], now))
 
 
 NOT_TO_REPEAT = frozenset({"success", "neutral", "skipped"})
@@ -154,6 +175,19 @@ def may_be_run_again(job: Job, outcome: JobOutcome) -> bool:
     is_asked = outcome.rerun is not None and outcome.rerun.state is RerunState.REQUESTED
     failed = outcome.death is not None and job.status == "over" and job.conclusion not in NOT_TO_REPEAT
     return failed and not is_asked and not is_run_again(job.attempt, outcome)
+
+
+def next_steps(job: Job, outcome: JobOutcome, now: float) -> tuple[JobStep, ...]:
+    """Returns what the developer of a job that ended can do."""
+    after = outcome.runner_after
+    if outcome.death is None:
+        if after is None or after.pending_until(now) is not None or is_run_again(job.attempt, outcome):
+            return ()
+        return (JobStep("see the job's log at GitHub", "the log of its steps shows what failed", job.html_url),)
+    if not may_be_run_again(job, outcome):
+        return ()
+    words = not_yours(outcome.death.cause, outcome.death.reason).removesuffix(".")
+    return (JobStep("run it again at GitHub (Re-run jobs)", f"{words[:1].lower()}{words[1:]}", job.html_url),)
 
 
 def other_attempts(job: Job, jobs: Iterable[Job]) -> tuple[Job, ...]:
@@ -192,7 +226,10 @@ def how_known(death: Death) -> str:
 
 
 def _queued(job: Job, pool: str, outcome: JobOutcome) -> StoryEvent:
-    text = f"queued for pool {pool}" if pool else "queued"
+    if pool:
+        text = f"queued for pool {pool}"
+    else:
+        text = f"queued for a runner with the {labels_text(job.labels)}" if job.labels else "queued"
     if job.attempt > 1:
         earlier = [each for each in outcome.attempts if each.attempt < job.attempt]
         before = f", after job {earlier[-1].id} ({_conclusion(earlier[-1])})" if earlier else ""
@@ -256,6 +293,29 @@ def _ended(job: Job, now: float) -> Iterable[StoryEvent]:
         yield StoryEvent(job.ended_at, StoryStep.ENDED, f"ended: {_conclusion(job)}")
 
 
+def _cause(outcome: JobOutcome, now: float) -> Iterable[StoryEvent]:
+    """Yields whether the runner is the cause of a job's bad end, while no death of it is known."""
+    after = outcome.runner_after
+    if outcome.death is not None or after is None:
+        return
+    text = _of_runner(after)
+    if (until := after.pending_until(now)) is not None:
+        text = f"the cause is being looked for: whether its runner died is known by {clock_time(until)} at the latest"
+    yield StoryEvent(None, StoryStep.CAUSE, text)
+
+
+def _of_runner(after: RunnerAfter) -> str:
+    if after.exited:
+        return "its runner did not die: it exited normally"
+    if after.is_online:
+        return "its runner did not die: GitHub listed it as online after the job's end"
+    if not after.is_watched:
+        return "no death of its runner is known, and none is looked for, because its pool is not configured"
+    if after.examined_until is None:
+        return f"no death of its runner is known{', and a step of the job failed' if after.a_step_failed else ''}"
+    return "no death of its runner was found"
+
+
 def _conclusion(job: Job) -> str:
     return job.conclusion.replace("_", " ") or "no conclusion was delivered"
 
@@ -305,7 +365,7 @@ def _next_attempts(outcome: JobOutcome, later: Sequence[Job], now: float) -> Ite
 def _where(job: Job, now: float) -> str:
     if is_over(job, now):
         on = f" on {job.runner_name}" if job.runner_name else ""
-        return f"over{on}, {_conclusion(job)}"
+        return f"ended{on}: {_conclusion(job)}"
     return f"running on {_runner(job)}" if job.status == "running" else "queued"
 
 

@@ -34,7 +34,7 @@ from ghapp.web.pages.views.charts import ChartView
 from ghapp.web.pages.views.deaths_chart import CHARTED, MOST_COUNTED, deaths_over_time
 from ghapp.web.pages.views.paging import Paging, filter_of, page_of, paged, query_string, text_of
 from ghapp.web.pages.views.wording import Moment, TextPart, coded, moment, web_address
-from ghapp.wording import capitalized, counted
+from ghapp.wording import capitalized, counted, sentence
 from ghapp.workflow_jobs.page_views import Reads
 
 DAY = 86_400.0
@@ -308,6 +308,7 @@ class RerunKnown(NamedTuple):
         rerun: the one re-run, if it was requested.
         note: why the last try was not sent to GitHub; None if there was none.
         attempt: the job's attempt, as far as is known.
+        later: where its later attempts are, or how they ended, in the words of the job's story.
     """
 
     rules: RerunRules
@@ -315,6 +316,7 @@ class RerunKnown(NamedTuple):
     rerun: Rerun | None = None
     note: RerunNote | None = None
     attempt: int = 1
+    later: tuple[str, ...] = ()
 
 
 class MomentLine(NamedTuple):
@@ -449,6 +451,8 @@ def refusal_here(death: Death, known: RerunKnown, now: float) -> RerunRefusal | 
         return RerunRefusal.NOT_FAILED
     if not may_be_repeated(known.rerun, now):
         return RerunRefusal.ALREADY
+    if known.later:
+        return RerunRefusal.LATER_ATTEMPT
     if known.note is not None and known.note.reason in FINAL:
         return RerunRefusal(known.note.reason)
     job_facts = JobFacts(
@@ -465,8 +469,9 @@ def refusal_here(death: Death, known: RerunKnown, now: float) -> RerunRefusal | 
 def _rerun(death: Death, known: RerunKnown, now: float, *, manages: bool) -> RerunView:
     why = refusal_here(death, known, now)
     if known.rerun is not None and why is RerunRefusal.ALREADY:
-        return RerunView(tuple(_progress(known.rerun, now)), has_button=False)
+        return RerunView((*_progress(known.rerun, now), *map(sentence, known.later)), has_button=False)
     sentences = [] if known.note is None else [_tried(known.note, now)]
+    sentences += map(sentence, known.later)
     if why is not None and (known.note is None or known.note.reason != why.value):
         sentences.append(WHY_NOT[why])
     elif why is None and not manages:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ghapp.deaths.cluster_summary import ClusterSummary, phantom_since
-from ghapp.pods.phantom_kinds import Phantom, command_of, is_of_runner
+from ghapp.deaths.cluster_summary import ClusterSummary, phantom_since, possible_phantoms
+from ghapp.pods.phantom_kinds import KNOWN_SOON, Phantom, command_of, is_of_runner, may_be_phantoms
+from ghapp.runners.verdict import State
 from ghapp.web.pages.views.wording import Moment, TextPart, coded, moment
-from ghapp.wording import counted
+from ghapp.wording import capitalized, counted
 
 MOST_PHANTOMS = 20
 
@@ -54,6 +55,12 @@ def phantoms_named(name: str, summary: ClusterSummary, now: float) -> tuple[Phan
     """Returns the phantoms of a runner's name, for its page."""
     named = (each for each in summary.phantoms if is_of_runner(each.kind, each.subject, name))
     return tuple(_line(each, summary, now) for each in named)
+
+
+def possible_phantom_text(name: str, state: str, summary: ClusterSummary) -> str:
+    """Returns that an offline runner may be a phantom, and what to do, for its page; empty if none is known to be."""
+    is_possible = state == State.OFFLINE and name in possible_phantoms(summary)
+    return f"{capitalized(may_be_phantoms(1, 1))}; {KNOWN_SOON}." if is_possible else ""
 
 
 def _line(phantom: Phantom, summary: ClusterSummary, now: float) -> PhantomLine:

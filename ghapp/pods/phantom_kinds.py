@@ -160,6 +160,20 @@ def lasting(
     return [each for each in phantoms if each.is_old and now - since[key(each)] >= grace_seconds], since
 
 
+KNOWN_SOON = (
+    "wait: within two minutes of reading GitHub and the cluster it is known whether this is a phantom, which cannot be "
+    "started"
+)
+"""What to do about runners of `may_be_phantoms`."""
+
+
+def may_be_phantoms(possible: int, runners: int) -> str:
+    """Returns how many of some runners without a working pod may be phantoms; the last check found them so first."""
+    which = "it" if runners == 1 else f"{possible:,} of them" if possible < runners else "all of them"
+    verb = "has" if possible == 1 else "have"
+    return f"{which} {verb} no working pod in the cluster, and may be {'a phantom' if possible == 1 else 'phantoms'}"
+
+
 def command_of(phantom: Phantom) -> str:
     """Returns the command to copy for a phantom: what its advice begins with; empty if there is nothing to do but wait.
 

@@ -19,7 +19,7 @@ from ghapp.gate.gate_checks import commit_of, place_of
 from ghapp.gate.gate_states import GateState
 from ghapp.gate.shard_status import shard_of
 from ghapp.installations.pool_matching import rule_named
-from ghapp.pods.phantom_kinds import Phantom, PhantomKind, command_of, key
+from ghapp.pods.phantom_kinds import KNOWN_SOON, Phantom, PhantomKind, command_of, key, may_be_phantoms
 from ghapp.report.fleet import FleetView, PoolView, RunnerView
 from ghapp.report.headline import BY_ITSELF, Headline, HeadlineKind, Severity, first_since, runners_page
 from ghapp.report.loss_headlines import (
@@ -400,9 +400,9 @@ def _in_state(fleet: FleetView, pools: Sequence[PoolView], state: State, now: fl
             if phantoms:
                 meaning += f"; {phantoms:,} of them {are(phantoms)} {'a phantom' if phantoms == 1 else 'phantoms'}"
             if possible:
-                meaning += f"; {_of_them_without_a_pod(possible, len(found))}"
+                meaning += f"; {may_be_phantoms(possible, len(found))}"
             if phantoms + possible == len(found):
-                step, command = _known_later(fleet), ""
+                step, command = KNOWN_SOON, ""
             elif phantoms or possible:
                 step = f"{step}; phantoms apart"
             if granted := sum(each.evidence.granted_at is not None for each in found):
@@ -435,18 +435,6 @@ def _shards_of(fleet: FleetView, pool: PoolView, runners: Iterable[RunnerView]) 
     rule = rule_named(pool.name, fleet.view.rules)
     shards = (shard_of(each.evidence, rule) for each in runners)
     return Counter(shard for shard in shards if shard is not None)
-
-
-def _known_later(fleet: FleetView) -> str:
-    """Returns when it is known whether a runner is a phantom: its registration may have ended unseen."""
-    when = "within two minutes" if fleet.view.survey.failing_since is None else "when GitHub can be read again"
-    return f"wait: {when} it is known whether this is a phantom, which cannot be started"
-
-
-def _of_them_without_a_pod(possible: int, runners: int) -> str:
-    which = "it" if runners == 1 else f"{possible:,} of them" if possible < runners else "all of them"
-    verb = "has" if possible == 1 else "have"
-    return f"{which} {verb} no working pod in the cluster, and may be {'a phantom' if possible == 1 else 'phantoms'}"
 
 
 def _well(pools: Sequence[PoolView]) -> Headline:

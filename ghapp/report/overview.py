@@ -32,7 +32,7 @@ class HeldDocument(TypedDict):
 
 
 class PoolQueueDocument(TypedDict):
-    """A pool's jobs and idle runners."""
+    """A pool's jobs and idle runners. `pool` is empty for the sum of jobs whose labels no pool has."""
 
     org: str
     pool: str
@@ -88,7 +88,8 @@ class ShardPoolDocument(TypedDict):
 class OverviewDocument(TypedDict):
     """An org without its runners: what is wrong now, the worst first.
 
-    `pool_names` are all its pools, `sweep_seconds` is the time between two sweeps.
+    `pool_names` are all its pools, `sweep_seconds` is the time between two sweeps, `possible_phantoms` are names of
+    what the last check found to be a phantom, and not for long enough to be sure.
     """
 
     org: str
@@ -97,6 +98,7 @@ class OverviewDocument(TypedDict):
     pools: list[PoolQueueDocument]
     pool_names: list[str]
     phantoms: list[PhantomDocument]
+    possible_phantoms: list[str]
     leaks: list[LeakDocument]
     shard_pools: list[ShardPoolDocument]
     sweep_seconds: float

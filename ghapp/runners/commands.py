@@ -201,7 +201,7 @@ def _fleet_document(fleet: FleetDocuments, listed: list[HealthDocument], total: 
 @click.argument("name_or_id", shell_complete=complete_runners)
 @WATCH
 @WEB
-@json_fields(HealthDocument, more=["death", "phantoms", "leaks"])
+@json_fields(HealthDocument, more=["death", "phantoms", "may_be_phantom", "leaks"])
 def explain(org: str, name_or_id: str, *, web: bool, output: CommandOutput) -> None:
     """Show one runner: its evidence in order, its state and reason, and its death if it died.
 

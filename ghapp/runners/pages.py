@@ -14,25 +14,31 @@ async def _list(visit: Visit) -> Values:
 
 async def _one(visit: Visit) -> Values:
     data, org_state, rights = visit.data, visit.org_state, visit.rights
-    evidence = await data.runner(org_state, visit.number("runner_id"))
+    runner_id = visit.number("runner_id")
+    evidence = await data.runner(org_state, runner_id)
     if evidence is None:
-        raise NoSuchPageError
+        raise NoSuchPageError(
+            f"Runner {runner_id} is not known: runners are known until 24 hours after their end. "
+            'The page "Runners" lists them, the page "Deaths" those that died within 30 days.'
+        )
     job, death = await data.job(org_state, evidence.job_id), await data.death(org_state, evidence.name)
     others, web_url = await data.others(org_state, evidence), visit.settings.web_url
+    page = runner_page(
+        org_state.view,
+        evidence,
+        others,
+        job,
+        death,
+        visit.reads,
+        visit.clock(),
+        manages=rights.manages,
+        reads_node_logs=rights.reads_node_logs,
+    )
     return {
-        "page": runner_page(
-            org_state.view,
-            evidence,
-            others,
-            job,
-            death,
-            visit.reads,
-            visit.clock(),
-            manages=rights.manages,
-            reads_node_logs=rights.reads_node_logs,
-        ),
+        "page": page,
         "at_github": f"{web_url}/{runners_settings(visit.installation.called)}/{evidence.id}",
         "phantoms": await data.phantoms(org_state, evidence.name),
+        "possible_phantom": await data.possible_phantom(org_state, evidence.name, page.state),
         "incident": last_incident(await data.incidents(org_state), evidence.id),
         "web_url": web_url,
     }

@@ -255,7 +255,7 @@ def waiting_document(found: Findings, waiting: WaitingJob) -> WaitingJobDocument
         "name": job.name,
         "html_url": job.html_url,
         "labels": list(job.labels),
-        "pool": found.queue.pool(job),
+        "pool": found.queue.existing_pool(job),
         "queued_at": timestamp(job.queued_at),
         "why": why_document(waiting.why),
     }

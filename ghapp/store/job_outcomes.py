@@ -33,8 +33,8 @@ async def load_job_outcomes(
     Raises:
         StoreUnavailableError: Redis does not answer.
     """
-    deaths = await _deaths_of(stores, installation, [job for job in jobs if _may_have_lost_its_runner(job)])
-    reruns = await stores.reruns.of_jobs(installation, [*deaths])
+    ends = await _ends_of(stores, installation, [job for job in jobs if _may_have_lost_its_runner(job)])
+    reruns = await stores.reruns.of_jobs(installation, [*ends])
     by_run: dict[int | None, list[Job]] = {}
     runs = {job.run_id for job in jobs if job.run_id is not None and (job.attempt > 1 or job.status == "over")}
     searches = [JobSearch(run_id=each) for each in sorted(runs)] if len(runs) <= MOST_RUNS else []
@@ -49,7 +49,9 @@ async def load_job_outcomes(
         rerun, note = reruns.get(job.id, (None, None))
         others = [of_attempts.get(each.id, (None, None))[0] for each in attempts[job.id]]
         requested = tuple(each for each in others if each is not None)
-        outcome = JobOutcome(deaths.get(job.id), rerun, note, attempts[job.id], requested)
+        end = ends.get(job.id)
+        exited = end is not None and end.cause is Cause.CLEAN_EXIT
+        outcome = JobOutcome(None if exited else end, rerun, note, attempts[job.id], requested, exited)
         if outcome != JobOutcome():
             found[job.id] = outcome
     return found
@@ -62,13 +64,16 @@ def _may_have_lost_its_runner(job: Job) -> bool:
     return job.status == "running" or job.conclusion in ("", *UNFINISHED)
 
 
-async def _deaths_of(stores: Stores, installation: int, jobs: Sequence[Job]) -> dict[int, Death]:
-    """Returns the deaths of these jobs' runners, by job. A later runner of a name may have died since."""
+async def _ends_of(stores: Stores, installation: int, jobs: Sequence[Job]) -> dict[int, Death]:
+    """Returns the deaths of these jobs' runners, by job, and the latest clean exits.
+
+    A later runner of a name may have died since.
+    """
     latest = await stores.deaths.latest(installation, [*{job.runner_name or "" for job in jobs}])
     found, missing = dict[int, Death](), list[Job]()
     for job in jobs:
         death = latest.get(job.runner_name or "")
-        if death is not None and _ended(death, job):
+        if death is not None and is_same_end(death, job):
             found[job.id] = death
         elif death is not None and death.ended_before > (job.started_at or 0.0):
             missing.append(job)
@@ -76,11 +81,7 @@ async def _deaths_of(stores: Stores, installation: int, jobs: Sequence[Job]) -> 
         since = min(job.started_at or 0.0 for job in missing) - APART_UNSEEN_SECONDS
         others = await stores.deaths.unclean(installation, since, MOST_READ)
         for job in missing:
-            own = (each for each in others if each.runner_name == job.runner_name and _ended(each, job))
+            own = (each for each in others if each.runner_name == job.runner_name and is_same_end(each, job))
             if (death := next(own, None)) is not None:
                 found[job.id] = death
     return found
-
-
-def _ended(death: Death, job: Job) -> bool:
-    return death.cause is not Cause.CLEAN_EXIT and is_same_end(death, job)

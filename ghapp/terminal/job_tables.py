@@ -22,6 +22,8 @@ from ghapp.terminal.tables import (
 )
 from ghapp.untrusted_text import visible
 from ghapp.wording import counted, duration
+from ghapp.workflow_jobs.demand import NO_POOL
+from ghapp.workflow_jobs.labels import labels_text
 
 MOST_EXPLANATIONS = 5
 """Below a list of jobs; `ghapp why` has the whole one of each job."""
@@ -39,7 +41,14 @@ def jobs_table(documents: Sequence[Mapping[str, Any]], limit: int, now: float) -
             reason = f"runner died: {each['death']['cause']}"
         state = Text(each["state"], STATE_COLOURS[each["state"]])
         rows.add_row(
-            *(each["org"], each["pool"], str(each["job_id"]), each["repository"], full_name(each), state),
+            *(
+                each["org"],
+                each["pool"] or labels_text(each["labels"]),
+                str(each["job_id"]),
+                each["repository"],
+                full_name(each),
+                state,
+            ),
             *(ago(each["queued_at"], now), reason, each["runner"] or ""),
         )
     parts: list[RenderableType] = [
@@ -77,7 +86,7 @@ def queue_table(pools: Sequence[Mapping[str, Any]], now: float) -> RenderableTyp
         oldest = ago(each["oldest_queued_at"], now)
         unserved = Text(str(each["unserved"]), "red" if each["unserved"] else "")
         counts = (str(each["queued"]), str(each["running"]), oldest, str(each["idle"]))
-        rows.add_row(each["org"], each["pool"], *counts, unserved)
+        rows.add_row(each["org"], each["pool"] or NO_POOL, *counts, unserved)
     return Group(Text(), ShrinkingTable(rows, constant_column("org", pools)))
 
 
@@ -95,9 +104,12 @@ def _explanation(document: Mapping[str, Any], page: str | None) -> list[Text]:
     why, story = document["why"], [(to_the_second(each["at"]), each["text"]) for each in document["story"]]
     width = max((len(at) for at, _ in story), default=0)
     lines = [f"{at:{width}}  {text}" for at, text in story]
+    for number, each in enumerate(document["next"], 1):
+        at = f": {each['url']}" if each["url"] else ""
+        lines += [f"{number}. {each['step']}{at}", f"   {each['why']}"]
     if (death := document["death"]) is not None:
         lines.append(f"advice for the platform team: {death['advice']}")
-    if document["html_url"]:
+    if document["html_url"] and document["html_url"] not in [each["url"] for each in document["next"]]:
         lines.append(document["html_url"])
     if page is not None:
         lines.append(f"page: {page}")

@@ -16,10 +16,12 @@ from rich.style import StyleType
 from rich.table import Table
 from rich.text import Text
 
-from ghapp.deaths.cause import Cause
+from ghapp.deaths.cause import HAPPENED, Cause
 from ghapp.installations.pool_matching import LONGEST_POOL
 from ghapp.leaks.tick import WAITS
+from ghapp.pods.phantom_kinds import KNOWN_SOON, may_be_phantoms
 from ghapp.report.documents import timestamp
+from ghapp.runners.verdict import Reason
 from ghapp.untrusted_text import visible
 from ghapp.wording import duration
 
@@ -267,11 +269,16 @@ def explanation(document: Mapping[str, Any], page: str | None = None) -> Rendera
     """Returns one runner: its state, its evidence in order, and the address of its page if that is known."""
     head = copyable(f"{document['org']} {document['name']} ({document['runner_id']}) ")
     death = document.get("death")
-    if death is not None and death["cause"] != Cause.CLEAN_EXIT:
-        head.append(f"died at {to_the_second(death['at'])} ({death['cause']}); it ", "red")
+    is_dead = death is not None and death["cause"] != Cause.CLEAN_EXIT
+    if death is not None and is_dead:
+        happened = HAPPENED[Cause(death["cause"])]
+        words = f"{happened[:1].lower()}{happened[1:]}"
+        head.append(f"died at {to_the_second(death['at'])} ({death['cause']}): {words}; it ", "red")
     head.append("is ")
     head.append_text(_state(document))
-    head.append(f": {document['reason']}")
+    # The reason alone would read as if the job had come to its own end.
+    because = ", because its job ended with it" if is_dead and document["reason"] == Reason.JOB_COMPLETED else ""
+    head.append(f"{because}: {document['reason']}")
     head.append(visible(f"; pool {document['pool']}, fuse {document['fuse']}"))
     table = new_table("at", "source", "observation", sentences=["observation"])
     for each in document["evidence"]:
@@ -286,6 +293,8 @@ def explanation(document: Mapping[str, Any], page: str | None = None) -> Rendera
         kinds = ", ".join(f"{each['kind']} since {to_the_second(each['since'])}" for each in phantoms)
         parts.append(copyable(f"phantom: it counts as a runner, and cannot run a job ({kinds})", "yellow"))
         parts += _phantom_steps(phantoms)
+    if document.get("may_be_phantom"):
+        parts.append(copyable(f"{may_be_phantoms(1, 1)}\n  → {KNOWN_SOON}", "yellow"))
     for each in document.get("leaks", ()):
         word = f"{'unused' if each['state'] in WAITS else 'leaked'} ({each['state']}) since"
         word = "deleted by the reaper at" if each["state"] == "deleted" else word

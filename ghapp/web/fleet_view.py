@@ -15,7 +15,8 @@ from typing import NamedTuple
 from cachetools import TTLCache
 from starlette.exceptions import HTTPException
 
-from ghapp.deaths.job_story import JobOutcome
+from ghapp.deaths.job_death import runner_after
+from ghapp.deaths.job_story import NOTHING_KNOWN, JobOutcome
 from ghapp.errors import StoreUnavailableError
 from ghapp.installations.installation import Installation
 from ghapp.installations.scope import absence
@@ -341,8 +342,15 @@ class FleetReader:
         Raises:
             StoreUnavailableError: Redis does not answer.
         """
-        known = (*queue.inputs.jobs, *queue.inputs.ended)
-        return await load_job_outcomes(self._stores, org_state.installation.id, jobs, known)
+        known, view = (*queue.inputs.jobs, *queue.inputs.ended), org_state.view
+        outcomes = dict(await load_job_outcomes(self._stores, org_state.installation.id, jobs, known))
+        runners = await self.runners(org_state)
+        for job in jobs:
+            outcome, evidence = outcomes.get(job.id, NOTHING_KNOWN), runners.get(job.runner_id or 0)
+            after = runner_after(job, evidence, view.survey, view.rules, exited=outcome.exited)
+            if outcome.death is None and after is not None:
+                outcomes[job.id] = outcome._replace(runner_after=after)
+        return outcomes
 
     async def objects(self, org_state: OrgState, now: float) -> dict[str, list[EphemeralRunner]]:
         """Returns EphemeralRunners by namespace, for the org's namespaces with a fresh watch snapshot."""

@@ -35,6 +35,7 @@ from ghapp.workflow_jobs.documents import JOB_STATES, JobDocument, job_document,
 from ghapp.workflow_jobs.job import SHORTEST_SHA, JobSearch, PullReference, is_sha
 from ghapp.workflow_jobs.job_queue import JobQueue
 from ghapp.workflow_jobs.reason import QueueReason
+from ghapp.workflow_jobs.texts import KNOWN_JOBS
 
 
 class JobsPage(msgspec.Struct, frozen=True):
@@ -138,7 +139,7 @@ class JobEndpoints:
         org_state = await self._reader.installed(org)
         job = await self._reader.job(org_state, job_id)
         if job is None:
-            return problem(404, f"job {job_id} of {org} is not known: no delivery reported it, or it ended 30 days ago")
+            return problem(404, f"job {job_id} of {org} is not known: {KNOWN_JOBS}")
         queue = await self._reader.job_queue(org_state, now)
         outcome = (await self._reader.job_outcomes(org_state, [job], queue)).get(job_id, NOTHING_KNOWN)
         document = job_document(queue, job, outcome)
@@ -183,7 +184,8 @@ def demand_document(queue: JobQueue, survey: Survey, assigned: Mapping[str, int]
 
     `assigned` is the number of ARC's objects that name a job, by pool; pools without such a count are missing from it.
     """
-    pools, unserved = demand(queue, assigned)
+    # A pool without a runner that is not configured is named by labels: what scales it from zero needs that name.
+    pools, unserved = demand(queue, assigned, queue.pool)
     return DemandDocument(
         queue.inputs.org,
         None if survey.swept_at is None else timestamp(survey.swept_at),

@@ -73,10 +73,17 @@ def jobs(
     if pull and reference is None:
         raise click.BadParameter(f"{pull!r} is neither OWNER/REPO#NUMBER nor a pull request's URL", param_hint="--pull")
     search = JobSearch(runner, sha)
-    found = query_of_pool(lambda client: client.jobs(org, state, pool, search, reference), org, pool)
+
+    async def read(client: ApiClient) -> list[Any]:
+        selected = await client.jobs(org, state, pool, search, reference)
+        if runner and not selected:
+            await client.require_runner(org, runner)
+        return selected
+
+    found = query_of_pool(read, org, pool)
     orders: dict[str, Any] = {
         "age": lambda each: (each["queued_at"], each["job_id"]),
-        "pool": lambda each: (each["pool"], each["queued_at"], each["job_id"]),
+        "pool": lambda each: (not each["pool"], each["pool"], each["queued_at"], each["job_id"]),
         "repository": lambda each: (each["repository"], each["queued_at"], each["job_id"]),
     }
     found.sort(key=orders[sort])

@@ -8,7 +8,7 @@ take it, and if it has no labels. A job that GitHub holds back, as for an approv
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -20,6 +20,9 @@ from ghapp.workflow_jobs.job import Job, is_over
 from ghapp.workflow_jobs.job_queue import JobQueue
 from ghapp.workflow_jobs.reason import QueueReason
 
+NO_POOL = "no pool"
+"""Instead of the name of a pool, for jobs whose labels no pool has."""
+
 NONE_ASSIGNED: Mapping[str, int] = MappingProxyType({})
 
 
@@ -28,7 +31,7 @@ class PoolDemand:
     """A pool's jobs and runners.
 
     Attributes:
-        pool: its name.
+        pool: its name; empty for jobs whose labels no pool has.
         queued: number of queued jobs.
         running: number of running jobs.
         online: number of online runners.
@@ -47,31 +50,44 @@ class PoolDemand:
     unserved: int = 0
     oldest_queued_at: float | None = None
 
+    @property
+    def shown_name(self) -> str:
+        """The pool's name for people."""
+        return self.pool or NO_POOL
+
 
 @dataclass(frozen=True, slots=True)
 class UnservedJob:
-    """A queued job that no online runner can take, why, and the pool that it waits for."""
+    """A queued job that no online runner can take, why, and its pool; empty if no pool has its labels."""
 
     job: Job
     reason: QueueReason
     pool: str
 
 
-def demand(queue: JobQueue, assigned: Mapping[str, int] = NONE_ASSIGNED) -> tuple[list[PoolDemand], list[UnservedJob]]:
+def demand(
+    queue: JobQueue,
+    assigned: Mapping[str, int] = NONE_ASSIGNED,
+    pool_name: Callable[[Job], str] | None = None,
+) -> tuple[list[PoolDemand], list[UnservedJob]]:
     """Counts jobs and runners by pool. Pools are sorted by name, unserved jobs by age.
 
-    `assigned` is from `assigned_by_pool`: a pool known only from the cluster is counted, too.
+    Args:
+        queue: the jobs and runners.
+        assigned: from `assigned_by_pool`: a pool known only from the cluster is counted, too.
+        pool_name: returns the pool of a job (default: its existing pool; all other jobs are counted together).
     """
+    name = pool_name or queue.existing_pool
     running: Counter[str] = Counter()
     queued: dict[str, list[float]] = {}
     for job in queue.inputs.jobs:
         if is_over(job, queue.now) or not queue.is_ours(job) or job.waiting:
             continue
         if job.status == "running":
-            running[queue.pool(job)] += 1
+            running[name(job)] += 1
         else:
-            queued.setdefault(queue.pool(job), []).append(job.queued_at)
-    unserved = [UnservedJob(job, reason, queue.pool(job)) for job, reason in queue.unserved()]
+            queued.setdefault(name(job), []).append(job.queued_at)
+    unserved = [UnservedJob(job, reason, name(job)) for job, reason in queue.unserved()]
     without_runner = Counter(each.pool for each in unserved)
     online, idle = (Counter[str](), Counter[str]())
     for each in queue.capacities:
@@ -89,7 +105,7 @@ def demand(queue: JobQueue, assigned: Mapping[str, int] = NONE_ASSIGNED) -> tupl
             unserved=without_runner[pool],
             oldest_queued_at=min(queued.get(pool, ()), default=None),
         )
-        for pool in sorted(pools)
+        for pool in sorted(pools, key=lambda each: (not each, each))
     ]
     return rows, unserved
 

@@ -7,7 +7,16 @@ from typing import Literal, TypedDict
 
 from ghapp.deaths.cause import HAPPENED, Cause
 from ghapp.deaths.death import Death
-from ghapp.deaths.job_story import NOTHING_KNOWN, JobOutcome, StoryEvent, StoryStep, how_known, job_story
+from ghapp.deaths.job_story import (
+    NOTHING_KNOWN,
+    JobOutcome,
+    JobStep,
+    StoryEvent,
+    StoryStep,
+    how_known,
+    job_story,
+    next_steps,
+)
 from ghapp.deaths.rerun import Rerun, RerunState
 from ghapp.report.documents import StepDocument, Timestamp, timestamp
 from ghapp.workflow_jobs.explanation import QueueExplanation, explain
@@ -60,8 +69,18 @@ class StoryEventDocument(TypedDict):
     text: str
 
 
+class JobStepDocument(StepDocument):
+    """What the developer of a job that ended can do. `url` is where; null if that is not known."""
+
+    url: str | None
+
+
 class JobDocument(TypedDict):
-    """A workflow job and its story, in the order of time. `why` is null unless it waits for a known reason."""
+    """A workflow job and its story, in the order of time. `why` is null unless it waits for a known reason.
+
+    `pool` is empty if no pool has its labels: none is configured for them, and no runner has them. `next` is what to do
+    after its end; what to do about a job that waits is in `why`.
+    """
 
     job_id: int
     run_id: int | None
@@ -83,6 +102,7 @@ class JobDocument(TypedDict):
     death: JobDeathDocument | None
     rerun: JobRerunDocument | None
     story: list[StoryEventDocument]
+    next: list[JobStepDocument]
 
 
 def state_of(job: Job, now: float) -> JobState:
@@ -101,7 +121,7 @@ def select_jobs(
     return [
         job
         for _, job in sorted(known.items())
-        if state in (None, state_of(job, queue.now)) and pool in (None, queue.pool(job))
+        if state in (None, state_of(job, queue.now)) and pool in (None, queue.existing_pool(job))
     ]
 
 
@@ -118,7 +138,7 @@ def job_document(queue: JobQueue, job: Job, outcome: JobOutcome = NOTHING_KNOWN)
         "head_sha": job.head_sha,
         "html_url": job.html_url,
         "labels": list(job.labels),
-        "pool": queue.pool(job),
+        "pool": queue.existing_pool(job),
         "state": state_of(job, queue.now),
         "queued_at": timestamp(job.queued_at),
         "started_at": _time(job.started_at),
@@ -128,7 +148,8 @@ def job_document(queue: JobQueue, job: Job, outcome: JobOutcome = NOTHING_KNOWN)
         "why": why_document(why),
         "death": None if outcome.death is None else _death(outcome.death),
         "rerun": None if outcome.rerun is None else _rerun(outcome.rerun, outcome.attempts),
-        "story": [_event(each) for each in job_story(job, queue.pool(job), why, outcome, queue.now)],
+        "story": [_event(each) for each in job_story(job, queue.existing_pool(job), why, outcome, queue.now)],
+        "next": [_step(each) for each in next_steps(job, outcome, queue.now)],
     }
 
 
@@ -157,6 +178,10 @@ def _rerun(rerun: Rerun, attempts: Iterable[Job]) -> JobRerunDocument:
 
 def _event(event: StoryEvent) -> StoryEventDocument:
     return {"at": _time(event.at), "step": event.step, "text": event.full_text}
+
+
+def _step(found: JobStep) -> JobStepDocument:
+    return {"step": found.step, "why": found.why, "url": found.url or None}
 
 
 def why_document(found: QueueExplanation | None) -> WhyDocument | None:

@@ -13,12 +13,8 @@ from ghapp.wording import are, counted, duration
 from ghapp.workflow_jobs.capacity import NOT_ASSIGNED_SECONDS
 from ghapp.workflow_jobs.job import Job
 from ghapp.workflow_jobs.job_queue import JobQueue
-from ghapp.workflow_jobs.labels import LONGEST_LABEL, missing_labels, names_one_run
+from ghapp.workflow_jobs.labels import labels_text, listed, missing_labels, names_one_run, shortened
 from ghapp.workflow_jobs.reason import Placement, QueueReason
-
-MOST_LABELS = 10
-"""Labels that a sentence names."""
-
 
 MOST_HINTS = 3
 """Labels for which the nearest one is named."""
@@ -90,7 +86,7 @@ def _no_runner(queue: JobQueue, job: Job, _: Placement) -> _Words:
     if unknown:
         lasting = [label for label in unknown if not names_one_run(label, job.run_id)]
         near = {
-            _short(label): _short(found)
+            shortened(label): shortened(found)
             for label in lasting[:MOST_HINTS]
             if (found := queue.nearest_label(label, job.run_id)) is not None
         }
@@ -98,22 +94,24 @@ def _no_runner(queue: JobQueue, job: Job, _: Placement) -> _Words:
         step = "; ".join(f"change {label} to {found} in runs-on" for label, found in near.items())
         change = [QueueStep(step, "a runner or a pool has that label")] if near else []
         split = [label for label in lasting if "," in label]
-        as_list = [QueueStep("write a list of labels in runs-on", f"{_listed(split)} is one label")] if split else []
+        as_list = [QueueStep("write a list of labels in runs-on", f"{listed(split)} is one label")] if split else []
         if lasting:
-            register = QueueStep(f"register a runner with {_labels(lasting)}", "GitHub fails the job after 24 hours")
+            register = QueueStep(
+                f"register a runner with the {labels_text(lasting)}", "GitHub fails the job after 24 hours"
+            )
         else:
             register = QueueStep("check what starts a runner for each run", "the label has the id of one run")
-        return f"no runner has {_labels(unknown)}{hint}", [*as_list, *change, register]
+        return f"no runner has the {labels_text(unknown)}{hint}", [*as_list, *change, register]
     if missing:
         pool = queue.pool(job)
-        text = f"no runner with {_labels(missing)} is registered; pool {pool} is configured for these labels"
+        text = f"no runner with the {labels_text(missing)} is registered; pool {pool} is configured for these labels"
         return text, [QueueStep(f"start runners of {pool}", "the pool has no registered runner with these labels")]
-    text = f"no runner has all of these labels: {_listed(job.labels)}"
+    text = f"no runner has all of these labels: {listed(job.labels)}"
     return text, [QueueStep("request fewer labels in runs-on", "each label exists, but on different runners")]
 
 
 def _hosted(_queue: JobQueue, job: Job, _: Placement) -> _Words:
-    text = f"the job requests a GitHub-hosted runner ({_listed(job.labels)})"
+    text = f"the job requests a GitHub-hosted runner ({listed(job.labels)})"
     why = "GitHub assigns hosted runners within the organization's concurrency and spending limits"
     return text, [QueueStep("see githubstatus.com and the organization's Actions usage", why)]
 
@@ -129,7 +127,7 @@ def _unknown_pool(_queue: JobQueue, _job: Job, _: Placement) -> _Words:
 def _group(queue: JobQueue, job: Job, placement: Placement) -> _Words:
     ids = {each.group_id for each in placement.able}
     groups = [group for group_id, group in queue.groups.items() if group_id in ids]
-    names = _listed([group.name for group in groups])
+    names = listed([group.name for group in groups])
     is_public = all(group.visibility != "selected" for group in groups)
     excluded = "public repositories" if is_public else job.repository
     text = f"the runners with these labels are in a runner group that excludes {excluded}: {names}"
@@ -190,7 +188,7 @@ def _not_assigned(_queue: JobQueue, _job: Job, placement: Placement) -> _Words:
 
 def _too_old(queue: JobQueue, _job: Job, placement: Placement) -> _Words:
     outdated, pool = placement.count("outdated"), placement.pool
-    versions = _listed(sorted(set[str]().union(*(each.too_old for each in placement.permitted))))
+    versions = listed(sorted(set[str]().union(*(each.too_old for each in placement.permitted))))
     if outdated:
         have = "has" if outdated == 1 else "have"
         text = f"{_all_runners(outdated)} of {placement.pools} online {have} version {versions}"
@@ -250,21 +248,6 @@ _WORDS = {
     QueueReason.RUNNERS_LOST: _runners_lost,
     QueueReason.RUNNERS_OFFLINE: _offline,
 }
-
-
-def _labels(labels: Sequence[str]) -> str:
-    return f"the label{'' if len(labels) == 1 else 's'} {_listed(labels)}"
-
-
-def _listed(words: Sequence[str]) -> str:
-    more = [f"and {len(words) - MOST_LABELS} more"] if len(words) > MOST_LABELS else []
-    return ", ".join([*map(_short, words[:MOST_LABELS]), *more])
-
-
-def _short(word: str) -> str:
-    """Returns a label as a list of labels shows it: cut, and quoted if it reads like several."""
-    text = word if len(word) <= LONGEST_LABEL else word[: LONGEST_LABEL - 1] + "…"
-    return f'"{text}"' if "," in text or " " in text else text
 
 
 def _all_runners(count: int) -> str:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Literal, NamedTuple
 
-from ghapp.runners.evidence import looks_hosted
+from ghapp.installations.pool_matching import PoolRule, metric_pool, pool_of
+from ghapp.runners.evidence import Evidence, looks_hosted
 from ghapp.runners.verdict import LONGEST_JOB_SECONDS
 from ghapp.workflow_jobs.job_steps import JobSteps
 
@@ -141,6 +142,13 @@ def known_status(status: str) -> KnownStatus:
     """
     known = _STATUSES.get(status)
     return KnownStatus("queued", waiting=True) if known is None else KnownStatus(known)
+
+
+def configured_pool(job: Job, runner: Evidence | None, rules: Iterable[PoolRule]) -> str:
+    """Returns the configured pool of the job's runner, or, if no list had the runner yet, of the job's labels."""
+    rules = tuple(rules)
+    labels = runner.labels if runner is not None and runner.labels else job.labels
+    return metric_pool(pool_of(labels, (), rules), rules)
 
 
 def was_hosted(job: Job) -> bool:

@@ -135,8 +135,22 @@ class JobQueue:
         return known
 
     def pool(self, job: Job) -> str:
-        """Returns the pool that a job waits for or runs in."""
+        """Returns the pool that a job waits for or runs in; see `existing_pool`."""
         return self.placement(job).pool
+
+    @cached_property
+    def pool_names(self) -> frozenset[str]:
+        """The configured pools, and those of runners."""
+        return frozenset(each.pool for each in self.capacities) | {rule.name for rule in self.inputs.rules}
+
+    def existing_pool(self, job: Job) -> str:
+        """Returns the pool of a job; empty if its labels alone name one, so that no pool has them.
+
+        People are shown such labels as what they are: a misspelt one would read like the name of a pool. A pool whose
+        last runner left a moment ago stays one: the next runner starts.
+        """
+        pool = self.pool(job)
+        return pool if pool in self.pool_names or (job.labels and self._has_left_lately(job)) else ""
 
     @cached_property
     def _lasting_labels(self) -> list[str]:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 
 LONGEST_LABEL = 100
 """Characters of a label that are compared: labels of jobs come from workflow files, and may be of any length."""
 
+
+MOST_LABELS = 10
+"""Labels that a sentence names."""
 
 MOST_EDITS = 5
 """Characters in which a label may differ from the one that was meant. Each costs time for each pair of labels."""
@@ -35,6 +38,23 @@ def normalized(labels: Iterable[str]) -> frozenset[str]:
 def missing_labels(labels: Iterable[str], known: Collection[str]) -> list[str]:
     """Returns the labels, as the job spells them, that are not among the known ones (lower case), in order."""
     return [label for label in labels if label.lower() not in known]
+
+
+def labels_text(labels: Sequence[str]) -> str:
+    """Returns labels with their noun: `label gpu`, `labels self-hosted, gpu`; empty without any."""
+    return f"label{'' if len(labels) == 1 else 's'} {listed(labels)}" if labels else ""
+
+
+def listed(words: Sequence[str]) -> str:
+    """Returns labels, or other names, for a sentence: the first `MOST_LABELS`, and how many more there are."""
+    more = [f"and {len(words) - MOST_LABELS} more"] if len(words) > MOST_LABELS else []
+    return ", ".join([*map(shortened, words[:MOST_LABELS]), *more])
+
+
+def shortened(word: str) -> str:
+    """Returns a label as a list of labels shows it: cut, and quoted if it reads like several."""
+    text = word if len(word) <= LONGEST_LABEL else word[: LONGEST_LABEL - 1] + "…"
+    return f'"{text}"' if "," in text or " " in text else text
 
 
 def nearest_label(label: str, known: Iterable[str]) -> str | None:

@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 from urllib.parse import urlencode
 
-from ghapp.deaths.job_story import TO_RUN_AGAIN, JobOutcome, StoryStep, job_story, may_be_run_again
-from ghapp.installations.pool_matching import OTHER_POOL
+from ghapp.deaths.job_story import TO_RUN_AGAIN, JobOutcome, StoryStep, job_story, next_steps
 from ghapp.web.pages.views.paging import Paging, filter_of, page_of, paged, query_string, text_of
 from ghapp.web.pages.views.wording import Moment, exact, moment, page_duration, web_address
 from ghapp.wording import capitalized, sentence
@@ -21,6 +20,7 @@ from ghapp.workflow_jobs.documents import JOB_STATES, select_jobs, state_of
 from ghapp.workflow_jobs.explanation import QueueExplanation, QueueStep, explain
 from ghapp.workflow_jobs.job import Job, JobSearch, is_sha
 from ghapp.workflow_jobs.job_queue import JobQueue
+from ghapp.workflow_jobs.labels import labels_text
 from ghapp.workflow_jobs.reason import STUCK
 
 OPEN = ""
@@ -37,7 +37,7 @@ Reads = Callable[[str], bool]
 
 
 class JobLine(NamedTuple):
-    """A job. `stuck`: it is queued, and cannot start by itself."""
+    """A job. `pool` is empty if no pool has its labels; `stuck`: it is queued, and cannot start by itself."""
 
     job: Job
     pool: str
@@ -48,14 +48,12 @@ class JobLine(NamedTuple):
 class JobSurvey(NamedTuple):
     """All known jobs of an organization, in the order of the list, and its pools' numbers.
 
-    `known_pools` are the configured pools and those of runners. Other pools are named by the labels of jobs. `queue`
-    explains those that are shown.
+    `queue` explains those that are shown.
     """
 
     queue: JobQueue
     lines: tuple[JobLine, ...]
     pools: tuple[PoolDemand, ...]
-    known_pools: frozenset[str]
 
 
 class JobsQuery(NamedTuple):
@@ -80,6 +78,7 @@ class JobsQuery(NamedTuple):
 class JobRow(NamedTuple):
     """A row. `mark` is the class of its state; `note`: why it waits, or its conclusion; `step`: what to do.
 
+    `labels` are shown of a job that no pool has.
     `death` is the address of its runner's death, relative to the list of deaths; empty if the runner did not die.
     """
 
@@ -90,6 +89,7 @@ class JobRow(NamedTuple):
     state: str
     mark: str
     pool: str
+    labels: str
     reason: str
     note: str
     step: str
@@ -102,7 +102,7 @@ class JobRow(NamedTuple):
 
 
 class PoolRow(NamedTuple):
-    """A pool's numbers, of all repositories. `query` selects its jobs; empty for the sum of others."""
+    """A pool's numbers, of all repositories. `query` selects its jobs; empty for the sum of those that no pool has."""
 
     name: str
     queued: int
@@ -142,13 +142,12 @@ def job_board(queue: JobQueue) -> JobSurvey:
     Queued jobs that cannot start by themselves come first, then the oldest. Of the others the latest come first.
     """
     lines = [job_line(queue, job) for job in select_jobs(queue)]
-    known = {each.pool for each in queue.capacities} | {rule.name for rule in queue.inputs.rules}
-    return JobSurvey(queue, tuple(sorted(lines, key=_order)), tuple(demand(queue)[0]), frozenset(known))
+    return JobSurvey(queue, tuple(sorted(lines, key=_order)), tuple(demand(queue)[0]))
 
 
 def job_line(queue: JobQueue, job: Job) -> JobLine:
     """Returns the line of a job."""
-    return JobLine(job, queue.pool(job), state_of(job, queue.now), queue.reason(job) in STUCK)
+    return JobLine(job, queue.existing_pool(job), state_of(job, queue.now), queue.reason(job) in STUCK)
 
 
 def _order(line: JobLine) -> tuple[int, bool, float, int]:
@@ -194,8 +193,8 @@ def jobs_page(
     return JobsPageView(
         query=query,
         rows=tuple(_row(each, explain(board.queue, each.job), deaths.get(each.job.id, ""), now) for each in rows),
-        pools=tuple(_pools(board.pools, board.known_pools | {each.pool for each in seen}, now)),
-        pool_names=tuple(sorted(board.known_pools | {each.pool for each in seen})),
+        pools=tuple(_pool(each, now) for each in board.pools),
+        pool_names=tuple(sorted(board.queue.pool_names)),
         hidden=open_jobs[False],
         paging=paging,
     )
@@ -239,6 +238,7 @@ def _row(line: JobLine, why: QueueExplanation | None, death: str, now: float) ->
         state=line.state,
         mark=mark_of(line),
         pool=line.pool,
+        labels="" if line.pool else labels_text(job.labels),
         reason="" if why is None else why.reason.value,
         note=_note(line, why),
         step="" if why is None or not why.next else why.next[0].step,
@@ -270,41 +270,21 @@ def _lasted(line: JobLine) -> str:
     return exact(max(0.0, job.ended_at - job.started_at))
 
 
-def _pools(rows: Iterable[PoolDemand], named: frozenset[str], now: float) -> Iterable[PoolRow]:
-    """Yields a row for each pool; pools that only labels of hidden jobs would name are summed up as `other`."""
-    others = [row for row in rows if row.pool not in named]
-    for row in rows:
-        if row.pool in named:
-            query = urlencode({"pool": row.pool})
-            yield _pool(row, query, now)
-    if others:
-        oldest = min((row.oldest_queued_at for row in others if row.oldest_queued_at is not None), default=None)
-        total = PoolDemand(
-            pool=OTHER_POOL,
-            queued=sum(row.queued for row in others),
-            running=sum(row.running for row in others),
-            online=sum(row.online for row in others),
-            idle=sum(row.idle for row in others),
-            unserved=sum(row.unserved for row in others),
-            oldest_queued_at=oldest,
-        )
-        yield _pool(total, "", now)
-
-
-def _pool(row: PoolDemand, query: str, now: float) -> PoolRow:
-    oldest = moment(row.oldest_queued_at, now)
-    return PoolRow(row.pool, row.queued, row.running, row.idle, row.online, row.unserved, oldest, query)
+def _pool(row: PoolDemand, now: float) -> PoolRow:
+    oldest, query = moment(row.oldest_queued_at, now), urlencode({"pool": row.pool}) if row.pool else ""
+    return PoolRow(row.shown_name, row.queued, row.running, row.idle, row.online, row.unserved, oldest, query)
 
 
 SHORT_SHA = 7
 
 
 class StepLine(NamedTuple):
-    """A next step, and why, as sentences. `is_command`: the step is to be typed as it is."""
+    """A next step, and why, as sentences. `is_command`: the step is to be typed as it is; `url`: where it is taken."""
 
     step: str
     why: str
-    is_command: bool
+    is_command: bool = False
+    url: str = ""
 
 
 class WhyView(NamedTuple):
@@ -315,7 +295,6 @@ class WhyView(NamedTuple):
     since: Moment | None
     ahead: int | None
     typical: str
-    steps: tuple[StepLine, ...]
     stuck: bool
 
 
@@ -329,7 +308,10 @@ class StoryLine(NamedTuple):
 
 
 class JobPageView(NamedTuple):
-    """The page of one job. `waited` and `ran` are lengths of time so far; empty if there is none."""
+    """The page of one job. `waited` and `ran` are lengths of time so far; empty if there is none.
+
+    `steps` is what to do about a job that waits, or after its end.
+    """
 
     id: int
     name: str
@@ -353,7 +335,7 @@ class JobPageView(NamedTuple):
     ran: str
     why: WhyView | None
     is_held: bool
-    may_be_run_again: bool
+    steps: tuple[StepLine, ...]
     story: tuple[StoryLine, ...]
 
 
@@ -387,7 +369,11 @@ def job_page(queue: JobQueue, job: Job, outcome: JobOutcome, now: float) -> JobP
         else (page_duration if job.ended_at is None else exact)(max(0.0, (job.ended_at or now) - begun)),
         why=None if why is None else _why(line, why, now),
         is_held=job.waiting and line.state == "queued",
-        may_be_run_again=may_be_run_again(job, outcome),
+        steps=tuple(_step(each) for each in (() if why is None else why.next))
+        + tuple(
+            StepLine(sentence(each.step), sentence(each.why), url=web_address(each.url))
+            for each in next_steps(job, outcome, now)
+        ),
         story=tuple(
             StoryLine(
                 moment(each.at, now),
@@ -408,7 +394,6 @@ def _why(line: JobLine, found: QueueExplanation, now: float) -> WhyView:
         since=moment(found.since, now),
         ahead=found.ahead,
         typical="" if typical is None else page_duration(typical),
-        steps=tuple(_step(each) for each in found.next),
         stuck=line.stuck,
     )
 

@@ -7,6 +7,7 @@ from ghapp.deaths.store import identity
 from ghapp.web.pages.page import NoSuchPageError, Page, Values, Visit, is_live_part
 from ghapp.web.pages.views.history import span_named
 from ghapp.workflow_jobs.page_views import job_page, jobs_page, read_query
+from ghapp.workflow_jobs.texts import KNOWN_JOBS
 
 
 async def _list(visit: Visit) -> Values:
@@ -23,7 +24,10 @@ async def _one(visit: Visit) -> Values:
     data, org_state = visit.data, visit.org_state
     job = await data.job(org_state, visit.number("job_id"))
     if job is None or not visit.reads(job.repository):
-        raise NoSuchPageError
+        raise NoSuchPageError(
+            f"This job is not known, or is of a repository that GitHub does not show to you: {KNOWN_JOBS}. "
+            'The page "Jobs" lists the present ones, and finds earlier ones by runner, commit or pull request.'
+        )
     queue = (await data.board(org_state)).queue
     outcome = await data.job_outcome(org_state, job, queue)
     death = outcome.death

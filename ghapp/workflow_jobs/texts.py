@@ -18,7 +18,7 @@ from ghapp.report.fleet import FleetView
 from ghapp.report.markdown import NOTHING, code, cut, heading, row
 from ghapp.untrusted_text import shell_command
 from ghapp.wording import counted, duration, sentence
-from ghapp.workflow_jobs.demand import PoolDemand
+from ghapp.workflow_jobs.demand import NO_POOL, PoolDemand
 from ghapp.workflow_jobs.explanation import QueueExplanation, explain
 from ghapp.workflow_jobs.job import Job
 from ghapp.workflow_jobs.job_queue import JobQueue
@@ -30,6 +30,9 @@ QUEUE_CHECK = "Runner queue"
 
 QUIET_TOPIC = "ghapp-quiet"
 """A repository with this topic gets no such check run."""
+
+KNOWN_JOBS = "jobs are known from deliveries, until 30 days after their end"
+"""After the name of a job that is not known."""
 
 LONGEST_TEXT = 800
 """Maximum characters of one sentence."""
@@ -239,7 +242,14 @@ def queue_table(fleet: FleetView, now: float) -> str:
 
 def _pool(pool: PoolDemand) -> str:
     oldest = NOTHING if pool.oldest_queued_at is None else time_of(pool.oldest_queued_at)
-    return row(code(pool.pool), str(pool.queued), str(pool.running), oldest, str(pool.idle), str(pool.unserved))
+    return row(
+        code(pool.pool) if pool.pool else NO_POOL,
+        str(pool.queued),
+        str(pool.running),
+        oldest,
+        str(pool.idle),
+        str(pool.unserved),
+    )
 
 
 def unserved_text(fleet: FleetView) -> str:
@@ -255,7 +265,7 @@ def unserved_text(fleet: FleetView) -> str:
     head += f"{command} lists them; `ghapp why` explains one.\n\n"
     head += heading("Pool", "Reason", "Jobs", "Oldest since", numbers=("Jobs",))
     rows = (
-        row(code(pool), reason, str(len(jobs)), time_of(min(job.queued_at for job in jobs)))
+        row(code(pool) if pool else NO_POOL, reason, str(len(jobs)), time_of(min(job.queued_at for job in jobs)))
         for (pool, reason), jobs in sorted(found.items())
     )
     return cut(head, rows, len(found), SECTION_ROOM, "pools")

@@ -12,6 +12,7 @@ from ghapp.deaths.cause import Cause
 from ghapp.deaths.death import Death
 from ghapp.deaths.github_words import JobWords, read_words
 from ghapp.deaths.job_death import (
+    EXAMINED_AFTER_SECONDS,
     completed_by_job,
     death_of_job,
     is_same_end,
@@ -32,15 +33,11 @@ from ghapp.log import logger
 from ghapp.queue.jobs import JobName
 from ghapp.runners.evidence import Evidence
 from ghapp.store.job_outcomes import load_job_outcomes
-from ghapp.workflow_jobs.job import Job, JobSearch
+from ghapp.workflow_jobs.job import Job, JobSearch, configured_pool
 from jobs.context import JobContext, configured, open_context
 from jobs.events.publish import death_id, publish_death
-from jobs.history.job_times import configured_pool
 
 log = logger(__name__)
-
-EXAMINED_AFTER_SECONDS = 90.0
-"""From the delivery to the look: longer than a sweep's default interval, and than the watch takes."""
 
 
 async def enqueue_suspicious(

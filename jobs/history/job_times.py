@@ -12,11 +12,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from ghapp.gate.shard_status import shard_of
 from ghapp.incidents.history import pool_of_job
 from ghapp.installations.installation import Installation
-from ghapp.installations.pool_matching import metric_pool, pool_of, rule_named
+from ghapp.installations.pool_matching import rule_named
 from ghapp.runners.evidence import Evidence
 from ghapp.settings import PoolSettings
 from ghapp.store.metric_counters import CounterBatch
-from ghapp.workflow_jobs.job import Job, was_hosted
+from ghapp.workflow_jobs.job import Job, configured_pool, was_hosted
 from ghapp.workflow_jobs.metrics import QUEUE_SECONDS, RUN_SECONDS
 from jobs.context import JobContext
 
@@ -74,10 +74,3 @@ async def pool_labels(context: JobContext, installation: Installation, pool: str
     if not shard:
         return labels
     return {**labels, "shard": await context.counters.shard_label(installation.id, pool, shard.lower())}
-
-
-def configured_pool(job: Job, runner: Evidence | None, rules: Iterable[PoolSettings]) -> str:
-    """Returns the configured pool of the job's runner, or, if no list had the runner yet, of the job's labels."""
-    rules = tuple(rules)
-    labels = runner.labels if runner is not None and runner.labels else job.labels
-    return metric_pool(pool_of(labels, (), rules), rules)

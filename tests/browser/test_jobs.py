@@ -79,7 +79,7 @@ def test_a_developer_finds_why_a_job_waits(open_page, fleet, script):  # noqa: F
 @pytest.mark.xdist_group("browser-jobs")
 def test_a_page_that_is_open_shows_a_new_job_without_a_reload(open_page, fleet):  # noqa: F811
     page = open_page()
-    page.goto(f"{fleet.base}/orgs/acme/jobs?pool=linux-9")
+    page.goto(f"{fleet.base}/orgs/acme/jobs?text=linux-9")
     page.evaluate("window.untouched = true")
     expect(page.get_by_text("No job matches.")).to_be_visible()
     fleet.github.control.queue("acme", labels=["linux-9"], repository="web")

@@ -75,3 +75,4 @@ async def test_clean_exits_are_not_called_deaths(known):
 async def test_unknown_organizations_and_causes_are_wrong_usage(known):
     for options in (["--org", "unknown"], ["--cause", "murder"]):
         assert options[1] in one_line(await known.ask("deaths", *options), 2)
+    assert "did you mean host-oom?" in one_line(await known.ask("deaths", "--cause", "oom"), 2)

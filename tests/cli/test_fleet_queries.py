@@ -110,6 +110,28 @@ async def test_a_runner_that_is_no_phantom_is_not_called_one(known):
     assert (await known.json("explain", "acme", "linux-1"))["phantoms"] == []
 
 
+OFFLINE = {"online": False, "was_online": True}
+
+
+@pytest.mark.parametrize(
+    ("state", "is_found"),
+    [("offline", True), ("online", True), ("offline", False)],
+    ids=["offline without a pod", "online", "offline with a pod"],
+)
+async def test_that_an_offline_runner_may_be_a_phantom_is_in_the_same_words_in_both_commands(known, state, is_found):
+    known.set_public_url("https://ghapp.example.com")
+    changes = {**OFFLINE, "offline_since": known.now - 500} if state == "offline" else {}
+    await known.add_runner(online(2, first_seen=known.now - 600, **changes))
+    since = {key(GHOST._replace(subject="linux-2")): known.now - 30} if is_found else {}
+    await ClusterSummaries(known.redis).keep(ACME, ClusterSummary(known.now, since, ()))
+    words = ("it has no working pod in the cluster, and may be a phantom", "  → wait: within two minutes of reading GitHub")
+    expected = state == "offline" and is_found
+    for command in (("runners",), ("explain", "acme", "linux-2")):
+        shown = (await known.ask(*command)).stdout
+        assert [each in shown for each in words] == [expected] * 2, command
+    assert (await known.json("explain", "acme", "linux-2"))["may_be_phantom"] is expected
+
+
 async def test_without_a_cluster_no_phantom_is_reported(known):
     text = (await known.ask("runners")).stdout
     assert "phantom" not in text
@@ -172,7 +194,7 @@ async def test_an_unknown_name_is_explained_by_its_death(known):
     )
     assert (found["death"]["cause"], found["death"]["job"]) == ("vanished", None)
     text = (await known.ask("explain", "acme", "linux-9")).stdout
-    assert "(vanished); it is unknown: NeverObserved" in text
+    assert "before its end was observed; it is unknown: NeverObserved" in text
     assert "vanished (exit code unknown, OOMKilled)" in text
 
 
@@ -293,7 +315,20 @@ async def test_what_happens_next_to_a_lost_runner_is_the_same_in_both_commands(k
 async def test_a_death_comes_before_the_state_of_its_runner(known):
     await known.add_death()
     head = (await known.ask("explain", "acme", "linux-1")).stdout.splitlines()[0]
-    assert re.match(r"acme linux-1 \(1\) died at \S+ \(host-oom\); it is healthy: ", head)
+    died = (
+        r"acme linux-1 \(1\) died at \S+ \(host-oom\): the runner was killed because its container reached its memory"
+    )
+    assert re.match(rf"{died} limit; it is healthy: ", head)
+
+
+async def test_a_runner_that_is_retired_after_its_death_is_not_called_retired_alone(known):
+    await known.add_death()
+    ended = {"job_id": 43, "job_started_at": known.now - 30, "job_ended_at": known.now - 4, "ephemeral": True}
+    gone = {"listed": False, "online": False, "absent_since": known.now - 3, "missing_at": known.now - 2}
+    await known.add_runner(online(1, first_seen=known.now - 60, **ended, **gone))
+    head = (await known.ask("explain", "acme", "linux-1")).stdout.splitlines()[0]
+    assert "reached its memory limit; it is retired, because its job ended with it: JobCompleted; pool " in head
+    assert (await known.json("explain", "acme", "linux-1"))["reason"] == "JobCompleted"
 
 
 async def test_a_clean_exit_is_an_end_and_its_job_has_the_conclusion_that_was_delivered_later(known):

@@ -7,11 +7,13 @@ import re
 import pytest
 
 from ghapp.cli.api_client import JobReference
+from ghapp.deaths.cause import Cause
 from ghapp.deaths.job_story import HELD
 from ghapp.deaths.post_mortem_store import Reruns
 from ghapp.deaths.rerun import Rerun, RerunState
 from ghapp.deaths.store import Deaths
 from ghapp.workflow_jobs.job import Job, PullReference
+from ghapp.workflow_jobs.job_steps import JobSteps
 from ghapp.workflow_jobs.store import Demand
 from tests.cli.conftest import ACME
 from tests.cli.test_cli import one_line
@@ -82,13 +84,25 @@ async def test_the_text_has_the_reason_and_the_number_of_jobs_not_shown(known):
 async def test_runners_are_listed_with_the_queue_of_each_pool(known):
     await three_jobs(known)
     pools = {each["pool"]: each for each in (await known.json("runners"))["pools"]}
-    linux, typo = pools["linux-4vcpu"], pools["linux-4vpcu"]
+    linux, typo = pools["linux-4vcpu"], pools[""]
     assert (linux["queued"], linux["running"], linux["idle"], linux["unserved"]) == (1, 1, 0, 0)
     assert (typo["queued"], typo["running"], typo["idle"], typo["unserved"]) == (1, 0, 0, 1)
     assert linux["oldest_queued_at"] == (await known.json("why", "acme", "2"))["jobs"][0]["queued_at"]
     shown = (await known.ask("runners")).stdout
-    assert shown.count("linux-4vpcu") == 1
+    assert "linux-4vpcu" not in shown
+    assert re.search(r"no pool +1 +0 ", shown)
     assert "oldest queued" in shown
+
+
+async def test_labels_that_no_pool_has_are_no_pool(known):
+    await three_jobs(known)
+    for command in ("runners", "jobs"):
+        message = one_line(await known.ask(command, "--pool", "linux-4vpcu"), 2)
+        assert "--pool linux-4vpcu: no organization has such a pool; did you mean linux-4vcpu?" in message
+    shown = (await known.ask("jobs", "--queued")).stdout
+    assert re.search(r" label linux-4vpcu +1 ", shown)
+    (found,) = (await known.json("why", "acme", "1"))["jobs"]
+    assert (found["pool"], found["story"][0]["text"]) == ("", "queued for a runner with the label linux-4vpcu")
 
 
 async def test_without_a_queued_job_no_queue_is_shown(known):
@@ -162,6 +176,31 @@ async def test_a_job_whose_runner_died_has_its_whole_story_and_its_url_names_the
     assert f"advice for the platform team: {found['death']['advice']}" in shown
 
 
+@pytest.mark.parametrize(
+    ("rerun", "steps"),
+    [
+        (None, [f"1. run it again at GitHub (Re-run jobs): {PAGE}5"]),
+        (Rerun(5, 41, 1, "mona", 0.0, RerunState.ACCEPTED), []),
+    ],
+    ids=["not run again", "run again"],
+)
+async def test_the_developer_of_a_job_whose_runner_died_has_the_next_step_and_its_address(known, rerun, steps):
+    started = {"runner_id": 1, "runner_name": "linux-1", "started_at": known.now - 800}
+    lost = job(known, 5, "over", 900.0, ended_at=known.now - 60, conclusion="failure", **started)
+    await Demand(known.redis).record(ACME, [lost])
+    await Deaths(known.redis).record(ACME, death(runner_name="linux-1", runner_id=1, at=known.now - 660, job=None))
+    if rerun is not None:
+        await Reruns(known.redis).keep(ACME, rerun)
+    shown = (await known.ask("why", "acme", "5")).stdout
+    assert re.findall(r"^  (\d\. .*)$", shown, re.MULTILINE) == steps
+    assert shown.count(f"{PAGE}5") == 1
+    (found,) = (await known.json("why", "acme", "5"))["jobs"]
+    assert [each["url"] for each in found["next"]] == [f"{PAGE}5"] * len(steps)
+    if steps:
+        assert "    no line of your code failed, but" in shown
+        assert shown.index("1. run it again") < shown.index("advice for the platform team")
+
+
 async def test_a_job_names_its_page_and_what_has_no_time_has_none(known):
     known.set_public_url("https://ghapp.example.com")
     await Demand(known.redis).record(ACME, [job(known, 8, waiting=True)])
@@ -197,8 +236,8 @@ async def test_control_characters_in_a_name_are_not_printed(known):
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
-        (("why", "acme", "99"), 1, "job or run 99: not known"),
-        (("why", "acme", "https://github.com/acme/api/actions/runs/98"), 1, "run 98: not known"),
+        (("why", "acme", "99"), 2, "acme job or run 99: not known; jobs are known from deliveries, until 30 days"),
+        (("why", "acme", "https://github.com/acme/api/actions/runs/98"), 2, "run 98: not known"),
         (("why", "globex", "1"), 2, "not installed"),
         (("why", "1"), 2, "needs its ORG"),
         (("why", "acme", "1", "2"), 2, "not 3 arguments"),
@@ -206,6 +245,8 @@ async def test_control_characters_in_a_name_are_not_printed(known):
         (("why", "acme", "linux-1"), 2, "neither the id nor the URL of a job or of a run"),
         (("jobs", "--org", "globex"), 2, "not installed"),
         (("jobs", "--sort", "colour"), 2, "--sort"),
+        (("jobs", "--sort", "repo"), 2, "did you mean repository?"),
+        (("jobs", "--runner", "nosuch"), 2, "--runner nosuch: unknown runner; see `ghapp runners`"),
         (("jobs", "--sha", "main"), 2, "not the id of a commit"),
         (("jobs", "--pull", "8"), 2, "neither OWNER/REPO#NUMBER"),
     ],
@@ -235,3 +276,41 @@ async def test_an_unknown_or_invalid_value_is_reported_in_one_line(known, words,
 )
 def test_a_job_is_named_by_its_id_or_by_a_url(text, reference):
     assert JobReference.parse(text) == reference
+
+
+async def test_a_runner_of_a_list_a_job_or_a_death_is_known_and_the_nearest_to_another_is_named(known):
+    await known.add_runner(online(1, name="linux-8vcpu-2zl2r", first_seen=known.now - 60))
+    started = {"runner_id": 2, "runner_name": "linux-2", "started_at": known.now - 800}
+    ended = job(known, 5, "over", 900.0, ended_at=known.now - 60, conclusion="success", **started)
+    await Demand(known.redis).record(ACME, [ended])
+    await Deaths(known.redis).record(ACME, death(runner_name="linux-3", runner_id=3, at=known.now - 660, job=None))
+    for name in ("linux-8vcpu-2zl2r", "LINUX-2", "linux-3"):
+        assert (await known.json("jobs", "--queued", "--runner", name))["jobs"] == []
+    message = one_line(await known.ask("jobs", "--org", "acme", "--runner", "linux-8vcpu-2z12r"), 2)
+    assert "did you mean linux-8vcpu-2zl2r? see `ghapp runners --org acme`" in message
+
+
+CONFIGURED = '[[pools]]\norg = "acme"\nname = "linux"\nlabels = ["linux-4vcpu"]\nreplacer = "none"\n'
+
+
+@pytest.mark.parametrize(
+    ("since", "text", "step"),
+    [
+        (5.0, "the cause is being looked for: whether its runner died is known by ", False),
+        (300.0, "its runner did not die: it exited normally", True),
+    ],
+    ids=["at once", "later"],
+)
+async def test_why_of_a_job_that_ended_badly_says_whether_its_runner_is_the_cause(known, since, text, step):
+    known.write_config(CONFIGURED)
+    started = {"runner_id": 1, "runner_name": "linux-1", "started_at": known.now - 800}
+    ended_at = known.now - since
+    ended = job(known, 5, "over", 900.0, ended_at=ended_at, conclusion="failure", steps=JobSteps(), **started)
+    await Demand(known.redis).record(ACME, [ended])
+    clean = {"cause": Cause.CLEAN_EXIT, "exit_code": 0, "signal": None, "reason": "Completed", "job": None}
+    await Deaths(known.redis).record(ACME, death(runner_name="linux-1", runner_id=1, at=ended_at + 1, **clean))
+    shown = (await known.ask("why", "acme", "5")).stdout
+    assert text in shown
+    assert (f"1. see the job's log at GitHub: {PAGE}5" in shown) is step
+    (found,) = (await known.json("why", "acme", "5"))["jobs"]
+    assert ([each["step"] for each in found["story"]][-1], found["death"]) == ("cause", None)

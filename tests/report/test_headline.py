@@ -11,7 +11,7 @@ from ghapp.deaths.cluster_summary import StaleNamespace
 from ghapp.gate.gate_states import GateState
 from ghapp.pods.blockers import Blocker
 from ghapp.pods.degraded_sources import DegradedSource
-from ghapp.pods.phantom_kinds import ADVICE, Phantom, PhantomKind, PhantomReason, key
+from ghapp.pods.phantom_kinds import ADVICE, KNOWN_SOON, Phantom, PhantomKind, PhantomReason, key
 from ghapp.remediation.fuse import WHOLE_INSTALLATION as WHOLE
 from ghapp.remediation.fuse import Fuse, FuseReason, Position
 from ghapp.report.documents import time_of
@@ -373,15 +373,15 @@ def test_jobs_of_lost_runners_belong_to_the_loss():
     assert kinds == [HeadlineKind.LOST]
 
 
-WAITING_GATE = GateState("a" * 40, NOW - 300 - MICROSECOND, waits=True)
+KNOWN_SOONING_GATE = GateState("a" * 40, NOW - 300 - MICROSECOND, waits=True)
 
 
 @pytest.mark.parametrize(
     ("gate", "words"),
     [
-        (WAITING_GATE, "The gate of shard pink of rollout has not passed since the deploy of aaaaaaa"),
-        (WAITING_GATE._replace(began_at=NOW - 300), None),
-        (WAITING_GATE._replace(waits=False), None),
+        (KNOWN_SOONING_GATE, "The gate of shard pink of rollout has not passed since the deploy of aaaaaaa"),
+        (KNOWN_SOONING_GATE._replace(began_at=NOW - 300), None),
+        (KNOWN_SOONING_GATE._replace(waits=False), None),
         (FAILED_GATE._replace(ref="v42"), "The gate of shard pink of rollout failed after the deploy of v42:"),
         (FAILED_GATE._replace(ref=""), "The gate of shard pink of rollout failed after its deploy:"),
     ],
@@ -401,7 +401,7 @@ def test_a_gate_that_does_not_pass_for_minutes_after_a_deploy_is_a_headline(gate
 
 @pytest.mark.parametrize("limits", [Limits(startup_seconds=10, offline_seconds=30), Limits(30, 30, 10)])
 def test_a_gate_waits_until_its_runners_had_the_time_to_start_and_to_be_offline(limits):
-    at_30, later = (WAITING_GATE._replace(began_at=NOW - 30 - more) for more in (0.0, MICROSECOND))
+    at_30, later = (KNOWN_SOONING_GATE._replace(began_at=NOW - 30 - more) for more in (0.0, MICROSECOND))
     kinds = [found(online(), gates={"rollout/pink": gate}, limits=limits)[0].kind for gate in (at_30, later)]
     assert kinds == [HeadlineKind.WELL, HeadlineKind.GATE]
 
@@ -559,14 +559,16 @@ def test_a_phantom_of_a_shard_is_a_phantom_first():
     assert (offline.step, offline.command) == (f"{GATE_FIRST}; phantoms apart", f"ghapp gate acme {POOL} pink")
 
 
-WAIT = "wait: within two minutes it is known whether this is a phantom, which cannot be started"
-
-
 @pytest.mark.parametrize(
     ("possible", "phantoms", "meaning", "step"),
     [
-        ((2, 3), (), "all of them have no working pod in the cluster, and may be phantoms", WAIT),
-        ((2,), (3,), "1 of them is a phantom; 1 of them has no working pod in the cluster, and may be a phantom", WAIT),
+        ((2, 3), (), "all of them have no working pod in the cluster, and may be phantoms", KNOWN_SOON),
+        (
+            (2,),
+            (3,),
+            "1 of them is a phantom; 1 of them has no working pod in the cluster, and may be a phantom",
+            KNOWN_SOON,
+        ),
         ((2,), (), "1 of them has no working pod in the cluster, and may be a phantom", "start what is offline"),
     ],
 )
@@ -576,17 +578,7 @@ def test_what_may_be_a_phantom_is_not_to_be_started(possible, phantoms, meaning,
     offline = found(online(1), present(2), present(3), phantoms=known, possible_phantoms=names)[-1]
     assert offline.sentence.endswith(f"GitHub lists them as offline; {meaning}.")
     assert offline.step.startswith(step)
-    assert offline.needs_a_person is (step != WAIT)
-
-
-def test_while_github_cannot_be_read_no_time_is_named_at_which_a_phantom_is_known():
-    """Its registration may have ended with its pod, and no list shows it."""
-    names = frozenset([present(2).name])
-    offline = found(online(1), present(2), survey=FAILING, possible_phantoms=names)[-1]
-    assert (
-        offline.step
-        == "wait: when GitHub can be read again it is known whether this is a phantom, which cannot be started"
-    )
+    assert offline.needs_a_person is (step != KNOWN_SOON)
 
 
 @pytest.mark.parametrize(

@@ -89,6 +89,7 @@ WAITING = {
     },
     "death": {"cause": "deleted-registration", "advice": "Find out what deletes registrations, and see its runbook."},
     "story": [{"at": AT, "step": "queued", "text": SENTENCE}, {"at": None, "step": "died", "text": SENTENCE}],
+    "next": [{"step": SENTENCE, "why": SENTENCE, "url": "https://github.com/acme/api/runs/42"}],
 }
 HEADLINE = {
     "org": name("o"),

@@ -149,6 +149,7 @@ class OverviewEndpoints:
             "pools": pool_queue_documents(name, fleet.demand),
             "pool_names": sorted(await self._reader.pools(org_state)),
             "phantoms": phantom_documents(name, known.summary),
+            "possible_phantoms": sorted(known.facts.possible_phantoms),
             "leaks": leak_documents(name, known.leaks),
             "shard_pools": [
                 {"pool": rule.name, "min_online": rule.min_online, "settle_seconds": rule.settle_seconds}

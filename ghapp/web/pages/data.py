@@ -10,7 +10,7 @@ from typing import NamedTuple
 from cachetools import LRUCache
 
 from ghapp.deaths.death import Death, with_delivered_job
-from ghapp.deaths.job_story import NOTHING_KNOWN, JobOutcome
+from ghapp.deaths.job_story import NOTHING_KNOWN, JobOutcome, attempts_story
 from ghapp.deaths.page_views import DeathLine, RerunKnown, death_line, with_latest
 from ghapp.deaths.rerun import RerunRules
 from ghapp.deaths.store import identity
@@ -28,7 +28,7 @@ from ghapp.installations.scope import reading_order
 from ghapp.leaks.documents import LeakedPod
 from ghapp.leaks.page_views import LeaksView, leaks_view
 from ghapp.leaks.reaper_status import DAY_SECONDS
-from ghapp.pods.page_views import ClusterView, PhantomLine, cluster_view, phantoms_named
+from ghapp.pods.page_views import ClusterView, PhantomLine, cluster_view, phantoms_named, possible_phantom_text
 from ghapp.queue.jobs import Load
 from ghapp.remediation.store import WHOLE_ORG, Pause, PauseOutcome, Resumption
 from ghapp.report.fleet import FleetView
@@ -173,6 +173,11 @@ class PageData:
         """Returns the phantoms of a runner's name, as of the last check of the cluster."""
         summary = await self._stores.cluster_summaries.of(org_state.installation.id)
         return () if summary is None else phantoms_named(name, summary, self._clock())
+
+    async def possible_phantom(self, org_state: OrgState, name: str, state: str) -> str:
+        """Returns that a runner of that state may be a phantom; empty if not."""
+        summary = await self._stores.cluster_summaries.of(org_state.installation.id)
+        return "" if summary is None else possible_phantom_text(name, state, summary)
 
     async def incidents(self, org_state: OrgState) -> IncidentsById:
         """Returns the incidents of the last month: the recorded ones, with what evidence and fuses show since."""
@@ -348,7 +353,11 @@ class PageData:
             self._reruns.noted(installation.id, death.job.id),
             self._demand.one(installation.id, death.job.id),
         )
-        return known._replace(rerun=rerun, note=note, attempt=1 if job is None else job.attempt)
+        if job is None:
+            return known._replace(rerun=rerun, note=note)
+        outcome = await self.job_outcome(org_state, job, (await self.board(org_state)).queue)
+        later = tuple(each.text for each in attempts_story(job, outcome, self._clock()))
+        return known._replace(rerun=rerun, note=note, attempt=job.attempt, later=later)
 
     async def allowance(self, org_state: OrgState) -> Allowance:
         """Returns the organization's hourly limit."""

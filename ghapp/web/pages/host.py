@@ -47,8 +47,14 @@ class PageHost:
     def _endpoint(self, page: Page) -> Endpoint:
         async def endpoint(request: Request) -> Response:
             visit = await self.visit(request)
-            values = await page.content(visit)
             org, is_live = visit.installation.org, page.is_live(request)
+            try:
+                values = await page.content(visit)
+            except NoSuchPageError as error:
+                if not error.detail:
+                    raise
+                shell = self.shell(request, visit.visitor, org, page.section)
+                return self.refuse(request, 404, "Page not found", error.detail, shell=shell)
             shell = self.shell(request, visit.visitor, org, page.section, live=is_live)
             return self.render(request, page.template, shell=shell, base=visit.base, rights=visit.rights, **values)
 

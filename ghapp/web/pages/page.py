@@ -31,7 +31,15 @@ Values = Mapping[str, Any]
 
 
 class NoSuchPageError(Exception):
-    """There is no such page, or the visitor may not see it: both get the same answer, 404."""
+    """There is no such page, or the visitor may not see it: both get the same answer, 404.
+
+    Attributes:
+        detail: what may be the reason, and where to look, for a page of a scope that the visitor sees.
+    """
+
+    def __init__(self, detail: str = "") -> None:
+        super().__init__(detail)
+        self.detail = detail
 
 
 class OtherAnswerError(Exception):

@@ -8,6 +8,9 @@ from ghapp.deaths.cause import Cause, OwnReason
 from ghapp.deaths.death import Sighting
 from ghapp.deaths.github_words import JobWords
 from ghapp.deaths.job_death import (
+    EXAMINATION_SECONDS,
+    EXAMINED_AFTER_SECONDS,
+    RunnerAfter,
     completed_by_log,
     completed_by_pod,
     death_of_job,
@@ -17,11 +20,14 @@ from ghapp.deaths.job_death import (
     job_death,
     last_minutes,
     needs_words,
+    runner_after,
 )
+from ghapp.deaths.post_mortem import APART_SECONDS
 from ghapp.pods.pod import Pod
-from ghapp.runners.evidence import Evidence
+from ghapp.runners.evidence import Evidence, Survey
 from ghapp.workflow_jobs.job import HOSTED_GROUP, Job
 from ghapp.workflow_jobs.job_steps import JobSteps, StepState, job_steps
+from tests.rules.installations.test_pool_matching import Rule
 
 BEGAN, ENDED = 1_000.0, 2_000.0
 OPEN, FAILED, ENDED_WELL = JobSteps(left_open=True), JobSteps(failed=True), JobSteps()
@@ -245,3 +251,49 @@ class TestTheRecord:
         known = death_of_job(job(), None, job_death(job(steps=OPEN), None, LOST), "vm")
         merged = completed_by_pod(known, known._replace(id="", exit_code=0, cause=Cause.CLEAN_EXIT, pod_uid="uid-1"))
         assert (merged.cause, merged.exit_code, merged.pod_uid) == (Cause.LOST_COMMUNICATION, 0, "uid-1")
+
+
+UNTIL = ENDED + EXAMINED_AFTER_SECONDS + EXAMINATION_SECONDS
+POOLS = (Rule("vm", ("vm",)),)
+
+
+@pytest.mark.parametrize(
+    ("known_job", "evidence", "swept_at", "expected"),
+    [
+        (job(), runner(), ENDED, RunnerAfter(True, UNTIL)),
+        (job(), runner(), ENDED + APART_SECONDS, RunnerAfter(True, UNTIL, is_online=True)),
+        (job(), runner(), ENDED + APART_SECONDS - 0.001, RunnerAfter(True, UNTIL)),
+        (job(), runner(online=False, offline_since=ENDED), ENDED + APART_SECONDS, RunnerAfter(True, UNTIL)),
+        (job(), runner(listed=False), ENDED + APART_SECONDS, RunnerAfter(True, UNTIL)),
+        (job(), runner(id=4), ENDED + APART_SECONDS, RunnerAfter(True, UNTIL)),
+        (job(), runner(job_id=8, job_started_at=ENDED), ENDED, RunnerAfter(True, UNTIL, is_online=True)),
+        (job(), runner(job_id=8, job_started_at=ENDED - 1), ENDED, RunnerAfter(True, UNTIL)),
+        (job(), None, ENDED, RunnerAfter(True, UNTIL)),
+        (job(steps=FAILED), runner(), ENDED, RunnerAfter(True, a_step_failed=True)),
+        (job(steps=None), runner(), ENDED, RunnerAfter(True)),
+        (job(labels=("other",)), None, ENDED, RunnerAfter(False)),
+        (job(conclusion="success"), runner(), ENDED, None),
+        (job(runner_group=HOSTED_GROUP), None, ENDED, None),
+        (job(status="running", conclusion="", ended_at=None), runner(), ENDED, None),
+        (job(runner_id=None, started_at=None, conclusion="cancelled"), None, ENDED, None),
+    ],
+    ids=[
+        *("listed at its end", "listed a minute later", "just before that", "offline", "not listed", "another runner"),
+        *(
+            "another job later",
+            "another job earlier",
+            "unknown runner",
+            "a step failed",
+            "unknown steps",
+            "not configured",
+            "succeeded",
+        ),
+        *("hosted by GitHub", "runs", "no runner took it"),
+    ],
+)
+def test_what_is_known_of_a_runner_after_its_job_ended_badly(known_job, evidence, swept_at, expected):
+    assert runner_after(known_job, evidence, Survey(swept_at), POOLS, exited=False) == expected
+
+
+def test_a_runner_that_exited_as_it_should_is_known_to_have():
+    assert runner_after(job(), None, Survey(), POOLS, exited=True) == RunnerAfter(True, UNTIL, exited=True)

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ghapp.deaths.cause import Cause, OwnReason
+from ghapp.deaths.job_death import EXAMINATION_SECONDS, EXAMINED_AFTER_SECONDS, RunnerAfter
 from ghapp.deaths.job_story import (
     NOTHING_KNOWN,
     JobOutcome,
@@ -14,13 +15,14 @@ from ghapp.deaths.job_story import (
     how_known,
     job_story,
     may_be_run_again,
+    next_steps,
     other_attempts,
     rerun_command,
 )
 from ghapp.deaths.rerun import AUTO, Rerun, RerunNote, RerunState
 from ghapp.workflow_jobs.explanation import explain
 from ghapp.workflow_jobs.job import Job
-from tests.rules.builders import NOW
+from tests.rules.builders import MICROSECOND, NOW
 from tests.rules.deaths.test_post_mortem import death
 from tests.rules.workflow_jobs.builders import POOL, busy, job, queue
 
@@ -144,7 +146,7 @@ BY_HAND = "; to run it again: `gh run rerun --job 7 --repo acme/api`"
             ),
             [
                 *(TAKEN, OOM, "ended: failure"),
-                "attempt 2 of the run is job 9, started at GitHub, it is not known by whom: over on linux-4, success",
+                "attempt 2 of the run is job 9, started at GitHub, it is not known by whom: ended on linux-4: success",
             ],
         ),
     ],
@@ -158,6 +160,52 @@ BY_HAND = "; to run it again: `gh run rerun --job 7 --repo acme/api`"
 )
 def test_a_job_has_one_story(known, outcome, events):
     assert story(known, outcome) == [f"queued for pool {POOL}", *events]
+
+
+UNTIL = FAILED.ended_at + EXAMINED_AFTER_SECONDS + EXAMINATION_SECONDS
+LOOKED_FOR = "the cause is being looked for: whether its runner died is known by 14:14:20 UTC at the latest"
+LOG = "see the job's log at GitHub"
+
+
+@pytest.mark.parametrize(
+    ("after", "now", "text", "steps"),
+    [
+        (RunnerAfter(True, UNTIL), FAILED.ended_at, LOOKED_FOR, []),
+        (RunnerAfter(True, UNTIL, is_online=True, exited=True), UNTIL - MICROSECOND, LOOKED_FOR, []),
+        (RunnerAfter(True, UNTIL), UNTIL, "no death of its runner was found", [LOG]),
+        (
+            RunnerAfter(True, UNTIL, is_online=True),
+            UNTIL,
+            "its runner did not die: GitHub listed it as online after the job's end",
+            [LOG],
+        ),
+        (RunnerAfter(True, UNTIL, exited=True), UNTIL, "its runner did not die: it exited normally", [LOG]),
+        (
+            RunnerAfter(True, a_step_failed=True),
+            NOW,
+            "no death of its runner is known, and a step of the job failed",
+            [LOG],
+        ),
+        (RunnerAfter(True), NOW, "no death of its runner is known", [LOG]),
+        (
+            RunnerAfter(False),
+            NOW,
+            "no death of its runner is known, and none is looked for, because its pool is not configured",
+            [LOG],
+        ),
+    ],
+)
+def test_the_story_of_a_job_that_ended_badly_has_whether_its_runner_is_the_cause(after, now, text, steps):
+    outcome = JobOutcome(runner_after=after)
+    events = job_story(FAILED, POOL, None, outcome, now)
+    assert [each.full_text for each in events[-2:]] == ["ended: failure", text]
+    assert [each.step for each in next_steps(FAILED, outcome, now)] == steps
+
+
+def test_a_known_death_ends_the_search_and_a_later_attempt_its_next_step():
+    after = RunnerAfter(True, UNTIL)
+    assert LOOKED_FOR not in story(FAILED, JobOutcome(DIED, runner_after=after))
+    assert next_steps(FAILED, JobOutcome(attempts=(AGAIN,), runner_after=after), UNTIL) == ()
 
 
 @pytest.mark.parametrize("behind", [0.0, 0.3, 5.0])
@@ -263,7 +311,7 @@ THIRD = QUEUED._replace(id=11, attempt=3, queued_at=NOW - 10)
 def test_each_attempt_of_a_run_again_and_again_has_who_requested_it(requested, words):
     outcome = JobOutcome(None, ACCEPTED, None, (SECOND, THIRD), requested)
     assert story(FAILED, outcome)[-2:] == [
-        "attempt 2 of the run is job 9: over on linux-3, failure",
+        "attempt 2 of the run is job 9: ended on linux-3: failure",
         f"attempt 3 of the run is job 11{words}: queued",
     ]
 

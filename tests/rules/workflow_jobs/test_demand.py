@@ -91,9 +91,11 @@ def test_an_online_pool_is_preferred_to_an_offline_one():
     assert unserved == []
 
 
-def test_a_job_for_a_pool_without_runners_counts_for_the_pool_its_labels_name():
-    rows, _ = demand([job(1, labels=("self-hosted", "gpu")), job(2, labels=("arm",))], [], [Rule("big", ("gpu",))], NOW)
-    assert [(row.pool, row.queued) for row in rows] == [("arm", 1), ("big", 1)]
+def test_a_job_counts_for_a_configured_pool_without_runners_and_jobs_that_no_pool_has_are_counted_together():
+    jobs = [job(1, labels=("self-hosted", "gpu")), job(2, labels=("arm",)), job(3, labels=("linux-4vpcu",))]
+    rows, unserved = demand(jobs, [], [Rule("big", ("gpu",))], NOW)
+    assert [(row.pool, row.shown_name, row.queued) for row in rows] == [("big", "big", 1), ("", "no pool", 2)]
+    assert [(each.job.id, each.pool) for each in unserved] == [(1, "big"), (2, ""), (3, "")]
 
 
 def test_a_job_that_waits_for_an_approval_is_no_demand():
@@ -136,7 +138,7 @@ def test_each_job_and_each_runner_is_counted_once(jobs, workers):
     assert sum(row.running for row in rows) == sum(each.status == "running" for each in jobs)
     assert sum(row.online for row in rows) == sum(each.online for each in workers)
     assert all(row.idle <= row.online for row in rows)
-    assert [row.pool for row in rows] == sorted({row.pool for row in rows})
+    assert [row.pool for row in rows] == sorted({row.pool for row in rows}, key=lambda each: (not each, each))
     assert len(unserved) == sum(row.unserved for row in rows)
     assert all(row.unserved <= row.queued for row in rows)
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 import pytest
 
 from ghapp.deaths.cause import Cause
+from ghapp.deaths.job_death import runner_after
 from ghapp.deaths.store import identity
 from ghapp.errors import GitHubUnavailableError
+from ghapp.runners.evidence import Survey
 from ghapp.runners.observations import retired_by_controller
+from ghapp.sandbox.config import PoolConfig
 from ghapp.sandbox.fleet.jobs import SHUTDOWN_SIGNAL
 from jobs.checks.publisher import CheckRunOutcome
 from jobs.deaths.job_deaths import examine_job_of
@@ -144,13 +147,30 @@ async def test_without_evidence_against_the_runner_there_is_no_death(story, ende
         assert await kept(app, job) is None
 
 
-async def test_a_job_of_a_pool_that_is_not_configured_is_not_looked_up(story):
-    async with story(config="") as app:
+async def test_a_job_is_looked_up_by_the_time_that_its_story_names(story):
+    async with story() as app:
         job = await job_runs(app)
         app.sandbox.control.abandon("acme", job_id=job.id)
         await app.receive_all()
-        waiting = app.context.queue_redis.zrange("rq:scheduled:report", 0, -1)
-        assert [key.decode() for key in waiting] == [f"job-death-{app.installation}-{job.id}"]
+        queue = app.context.queue_redis
+        ((key, due),) = queue.zrange("rq:scheduled:report", 0, -1, withscores=True)
+        assert key.decode() == f"job-death-{app.installation}-{job.id}"
+        known = await app.context.demand.one(app.installation, job.id)
+        after = runner_after(known, None, Survey(), app.context.settings.pools_of("acme"), exited=False)
+        assert due - queue.time()[0] < after.examined_until - known.ended_at
+
+
+async def test_a_job_of_a_pool_that_is_not_configured_is_not_looked_up(story):
+    async with story(others=[PoolConfig(name="free", size=2)]) as app:
+        await sweep_installation(app.context, app.installation)
+        app.listen()
+        (job_id,) = app.sandbox.control.queue("acme", labels=["free"], repository="api")
+        await app.receive(2)
+        app.sandbox.control.die("acme", job_id=job_id)
+        app.sandbox.control.abandon("acme", job_id=job_id)
+        await app.receive_all()
+        assert (await app.context.demand.one(app.installation, job_id)).conclusion == "failure"
+        assert app.context.queue_redis.zcard("rq:scheduled:report") == 0
 
 
 async def test_the_post_mortem_is_posted_once_on_the_jobs_commit(story):

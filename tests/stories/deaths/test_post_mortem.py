@@ -183,7 +183,7 @@ async def test_a_post_mortem_is_neutral_once_a_person_ran_the_job_again_at_githu
         assert is_enqueued(app, b"-attempt-2-over")
         assert await look(app, job) is CheckRunOutcome.UPDATED
         (posted,) = check_runs(app).values()
-        assert f"job {again.id}, started at GitHub, it is not known by whom: over on " in posted["output"][
+        assert f"job {again.id}, started at GitHub, it is not known by whom: ended on " in posted["output"][
             "summary"
         ].replace("`", "")
 

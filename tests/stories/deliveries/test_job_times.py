@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ghapp.settings import PoolSettings
-from ghapp.workflow_jobs.job import Job
-from jobs.history.job_times import configured_pool
+from ghapp.workflow_jobs.job import Job, configured_pool
 from tests.rules.builders import online
 
 RULES = (PoolSettings("acme", "linux", ("linux-4vcpu",)), PoolSettings("acme", "big", ("big",)))

@@ -284,6 +284,7 @@ def test_each_log_is_shown_only_to_its_permitted_readers(job, manages, runner_lo
         ({}, GRANTED._replace(granted=False), RerunRefusal.NOT_GRANTED),
         ({}, GRANTED._replace(rules=RerunRules("off")), RerunRefusal.OFF),
         ({}, GRANTED._replace(attempt=2), None),
+        ({}, GRANTED._replace(later=("attempt 2 of the run is job 71: queued",)), RerunRefusal.LATER_ATTEMPT),
         ({}, GRANTED._replace(rerun=Rerun(70, 1, 1, "mona", NOW)), RerunRefusal.ALREADY),
         ({}, GRANTED._replace(rerun=Rerun(70, 1, 1, "mona", NOW - 3600)), None),
         ({}, GRANTED._replace(note=RerunNote("RunNotOver", "mona", NOW)), None),

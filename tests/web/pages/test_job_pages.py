@@ -148,7 +148,23 @@ async def test_a_job_shows_why_it_waits_and_links_to_its_runners_death(key_holde
     ended = unescape((await key_holder.get("/orgs/acme/jobs/7011")).text)
     assert re.search(r'/orgs/acme/deaths/a\?end=[^"]+">Read why', ended)
     assert "The runner was stopped from outside: " in ended
+    assert "<b>Run it again at GitHub (Re-run jobs).</b>" in ended
+    assert "has a button for it" in ended
     assert '/orgs/acme/deaths/a">read why' in (await key_holder.get("/orgs/acme/jobs?state=over")).text
+
+
+async def test_the_end_of_a_later_attempt_has_the_same_words_on_the_page_of_the_job_and_on_that_of_the_death(
+    key_holder, redis, at_work
+):
+    again = {"status": "over", "started_at": NOW - 3, "ended_at": NOW - 1, "conclusion": "success"}
+    known = [each for each in await Demand(redis).over(at_work) if each.id == 7011]
+    later = job(7013, "acme/api", runner_id=2, runner_name="b", **again)._replace(run_id=41, attempt=2)
+    await Demand(redis).record(at_work, [known[0]._replace(run_id=41), later])
+    words = "Attempt 2 of the run is job 7013, started at GitHub, it is not known by whom: ended on b: success."
+    for path in ("jobs/7011", "deaths/a"):
+        page = unescape((await key_holder.get(f"/orgs/acme/{path}")).text)
+        assert words in page
+        assert "Re-run this job" not in page
 
 
 async def test_a_death_page_addresses_the_developer_and_the_platform_team(key_holder, at_work):
@@ -203,6 +219,24 @@ async def test_an_earlier_death_of_a_runner_name_has_its_own_page(key_holder, re
 )
 async def test_an_unknown_job_or_death_is_404(key_holder, at_work, path):
     assert (await key_holder.get(path)).status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [
+        (
+            "jobs/999",
+            "This job is not known, or is of a repository that GitHub does not show to you: jobs are known from",
+        ),
+        ("runners/999", "Runner 999 is not known: "),
+    ],
+)
+async def test_an_unknown_job_or_runner_is_explained_and_the_navigation_leads_to_the_list(
+    key_holder, at_work, path, words
+):
+    answer = await key_holder.get(f"/orgs/acme/{path}")
+    assert words in unescape(answer.text)
+    assert 'href="../../../orgs/acme/jobs"' in answer.text
 
 
 async def test_texts_from_outside_are_escaped(key_holder, redis, at_work):
@@ -277,7 +311,7 @@ async def test_jobs_and_deaths_of_hidden_repositories_are_only_counted(signed_in
     jobs, deaths = await browser.get("/orgs/acme/jobs"), await browser.get("/orgs/acme/deaths")
     assert listed(jobs) == ["7001"]
     assert "1 more is queued or running in repositories that you may not read." in jobs.text
-    assert re.search(r'<th scope="row">other</th>\s*<td class="number">1</td>', jobs.text)
+    assert re.search(r'<th scope="row">no pool</th>\s*<td class="number">1</td>', jobs.text)
     assert listed(deaths) == ["a"]
     assert "1 more is of jobs in repositories that you may not read." in deaths.text
 

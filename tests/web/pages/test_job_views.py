@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ghapp.deaths.job_story import NOTHING_KNOWN, JobOutcome
+from ghapp.deaths.job_story import NOTHING_KNOWN, JobOutcome, next_steps
 from ghapp.web.pages.views.paging import HIGHEST_PAGE, PAGE_SIZE
 from ghapp.workflow_jobs.job_queue import JobQueue, QueueInputs
 from ghapp.workflow_jobs.page_views import (
@@ -18,6 +18,7 @@ from ghapp.workflow_jobs.page_views import (
 )
 from tests.rules.builders import NOW
 from tests.rules.deaths.test_post_mortem import death
+from tests.rules.installations.test_pool_matching import Rule
 from tests.rules.workflow_jobs.builders import busy, job, queue
 
 POOL = "linux-4vcpu"
@@ -70,7 +71,8 @@ def test_jobs_that_cannot_start_come_first_then_queued_then_running_then_complet
         (JobsQuery("running"), [3]),
         (JobsQuery("over"), [4]),
         (JobsQuery("all"), [1, 2, 3, 4]),
-        (JobsQuery(pool="gpu"), [1]),
+        (JobsQuery(pool="gpu"), []),
+        (JobsQuery(pool=POOL), [2, 3]),
         (JobsQuery(text="GPU"), [1]),
         (JobsQuery(text="shop"), [2]),
         (JobsQuery(text="nightly"), [3]),
@@ -154,13 +156,36 @@ def test_jobs_of_hidden_repositories_are_only_counted():
     page = jobs_page(found, JobsQuery("all"), only("acme/api"), NOW)
     assert [each.id for each in page.rows] == [1]
     assert page.hidden == 2, "completed jobs are not counted"
-    assert [(each.name, each.queued, each.unserved) for each in page.pools] == [(POOL, 1, 0), ("other", 2, 2)]
+    assert [(each.name, each.queued, each.unserved) for each in page.pools] == [(POOL, 1, 0), ("no pool", 2, 2)]
     assert page.pools[1].query == ""
     for word in ("secret", "project-x", "project-y", "launch", "Rocket"):
         assert word not in repr(page)
     for query in (JobsQuery(text="launch"), JobsQuery(pool="project-x"), JobsQuery(text="2")):
         assert shown(found, query, only("acme/api")) == []
-    assert "project-x" in jobs_page(found, JobsQuery(), everything, NOW).pool_names
+
+
+def test_labels_that_no_pool_has_are_shown_as_labels_and_no_filter_offers_them():
+    page = jobs_page(board(job(1, labels=("self-hosted", "linux-4vpcu")), job(2)), JobsQuery(), everything, NOW)
+    assert [(each.id, each.pool, each.labels) for each in page.rows] == [
+        (1, "", "labels self-hosted, linux-4vpcu"),
+        (2, POOL, ""),
+    ]
+    assert page.pool_names == (POOL,)
+    assert page_of(job(1, labels=("linux-4vpcu",))).story[0].text == "Queued for a runner with the label linux-4vpcu."
+
+
+def test_a_pool_whose_last_runner_left_a_moment_ago_stays_a_pool():
+    labels = ("self-hosted", "gpu")
+    found = queue([waiting := job(1, labels=labels)], [busy()], left_at={labels: NOW - 5})
+    assert found.existing_pool(waiting) == "gpu"
+    assert found.existing_pool(job(2, labels=())) == ""
+
+
+def test_a_configured_pool_without_runners_stays_a_pool():
+    found = job_board(queue([job(1, labels=("gpu",))], [busy()], rules=[Rule("big", ("gpu",))]))
+    page = jobs_page(found, JobsQuery(pool="big"), everything, NOW)
+    assert [(each.id, each.pool) for each in page.rows] == [(1, "big")]
+    assert page.pool_names == ("big", POOL)
 
 
 def test_a_job_of_an_unknown_repository_is_not_shown_to_a_person():
@@ -189,7 +214,7 @@ def test_the_page_of_a_queued_job_explains_it_with_steps_as_sentences():
         *("abcdef0", "NoRunnerWithLabels", True),
     )
     assert page.why.sentence == "No runner has the label gpu."
-    (step,) = page.why.steps
+    (step,) = page.steps
     assert (step.step, step.why, step.is_command) == (
         "Register a runner with the label gpu.",
         "GitHub fails the job after 24 hours.",
@@ -227,6 +252,15 @@ def test_the_page_has_the_jobs_story_with_the_runners_death():
         (None, False),
     ]
     assert page.story[0].text == "Queued for pool linux-4vcpu."
+
+
+def test_the_page_of_a_job_whose_runner_died_has_the_steps_that_the_terminal_has():
+    ended = over(4, conclusion="failure", html_url="https://github.com/acme/api/actions/runs/41/job/4")
+    (step,) = page_of(ended, JobOutcome(death(at=NOW - 20))).steps
+    (same,) = next_steps(ended, JobOutcome(death(at=NOW - 20)), NOW)
+    assert (step.step, step.why, step.url) == (sentence(same.step), sentence(same.why), ended.html_url)
+    assert step.step == "Run it again at GitHub (Re-run jobs)."
+    assert page_of(ended).steps == ()
 
 
 def test_a_command_is_shown_ready_to_copy():

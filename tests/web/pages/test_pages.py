@@ -116,6 +116,22 @@ async def test_a_runners_page_shows_the_phantom_of_its_name_with_the_command(key
     assert "<h2>Phantom</h2>" not in (await key_holder.get("/orgs/acme/runners/3")).text
 
 
+async def test_the_page_of_an_offline_runner_says_that_it_may_be_a_phantom(key_holder, redis, fleet):
+    offline = healthy(1, "a")._replace(online=False, offline_since=NOW - 500)
+    await Runners(redis).revise(fleet["acme"], {1: lambda _: offline})
+    since = {key(Phantom(PhantomKind.OBJECT_WITHOUT_POD, name, PhantomReason.POD_LOST, "x")): NOW for name in "ab"}
+    await ClusterSummaries(redis).keep(fleet["acme"], ClusterSummary(NOW, since, ()))
+    words = "It has no working pod in the cluster, and may be a phantom; wait: within two minutes of reading GitHub"
+    assert words in (await key_holder.get("/orgs/acme/runners/1")).text
+    assert "phantom" not in (await key_holder.get("/orgs/acme/runners/2")).text
+
+
+async def test_the_page_of_a_runner_that_died_names_its_death_beside_its_state(key_holder, redis, fleet):
+    killed = Death("a", "a", "node-1", NOW - 5, 137, 9, "OOMKilled", Cause.HOST_OOM, "Raise it.", runner_id=1)
+    await Deaths(redis, lambda: NOW).record(fleet["acme"], killed)
+    assert "; it died: host-oom</small>" in (await key_holder.get("/orgs/acme/runners/1")).text
+
+
 WORST = "1 of 3 runners of linux-4vcpu is lost: nothing is replaced: remediation is in dry-run; 1 of 2 successors is online."
 
 
