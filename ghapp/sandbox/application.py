@@ -13,12 +13,12 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Mount, Route
 
 from ghapp.sandbox import controller
+from ghapp.sandbox.app_pages import ManifestPages
 from ghapp.sandbox.control import Control
-from ghapp.sandbox.control.http import routes as control_routes
+from ghapp.sandbox.control.api import routes as control_routes
 from ghapp.sandbox.pages.authorize import AuthorizationPages
 from ghapp.sandbox.pages.checkruns import CheckRunPages
 from ghapp.sandbox.pages.html import page
-from ghapp.sandbox.pages.manifest import ManifestPages
 from ghapp.sandbox.pages.runners import RunnerPages
 from ghapp.sandbox.pages.work import WorkPages
 from ghapp.sandbox.rest import apps, checks, hooks, repositories, runners, users

@@ -8,7 +8,7 @@ from ghapp.sandbox.apps import SandboxInstallation
 from ghapp.sandbox.documents.accounts import AccountDocuments, Document
 from ghapp.sandbox.faults.access import Withheld
 from ghapp.sandbox.faults.faults import Faults
-from ghapp.sandbox.organization import Organization
+from ghapp.sandbox.organizations import Organization
 from ghapp.sandbox.registry import Registry
 
 SENDER = ("mona", 101)

@@ -16,7 +16,7 @@ from ghapp.sandbox.cluster.shapes import AssignedJob
 from ghapp.sandbox.config import PoolPods
 from ghapp.sandbox.controller import Controller
 from ghapp.sandbox.fleet.runners import Runner
-from ghapp.sandbox.organization import Organization
+from ghapp.sandbox.organizations import Organization
 from ghapp.sandbox.world import World
 
 NAMESPACE = "runners"

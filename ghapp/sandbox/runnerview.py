@@ -9,8 +9,8 @@ from ghapp.sandbox.documents.accounts import Document
 from ghapp.sandbox.documents.runnerpages import DocumentPage
 from ghapp.sandbox.documents.work import runner_document
 from ghapp.sandbox.faults.faults import Faults
-from ghapp.sandbox.faults.runners import RunnerFaults
-from ghapp.sandbox.organization import RunnerPlace
+from ghapp.sandbox.organizations import RunnerPlace
+from ghapp.sandbox.runner_list import RunnerFaults
 
 
 @dataclass(frozen=True, slots=True)

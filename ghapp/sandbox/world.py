@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from random import Random
 from typing import Literal
 
-from ghapp.sandbox.announcements import Announcements
 from ghapp.sandbox.apps import App, SandboxHook
 from ghapp.sandbox.config import OrgConfig, PoolConfig, SandboxConfig
 from ghapp.sandbox.deliveries import Deliveries
@@ -23,10 +22,11 @@ from ghapp.sandbox.fleet.life import FleetLife
 from ghapp.sandbox.fleet.runners import Runner
 from ghapp.sandbox.fleet.versions import VersionSchedule
 from ghapp.sandbox.ledger.ledger import Ledger
-from ghapp.sandbox.organization import ElsewhereRegistered, Organization, RunnerPlace
+from ghapp.sandbox.organizations import ElsewhereRegistered, Organization, RunnerPlace
 from ghapp.sandbox.people import Authorizations, person_called
 from ghapp.sandbox.ratelimits import RateLimits
 from ghapp.sandbox.runnerview import ShownRunner
+from ghapp.sandbox.webhook_events import Announcements
 
 
 class SandboxClock:

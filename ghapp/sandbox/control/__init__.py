@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+from ghapp.sandbox.control.apps import InstallationControls
 from ghapp.sandbox.control.controls import NoSuchThingError, exposed
-from ghapp.sandbox.control.failures import RequestFaultControls
-from ghapp.sandbox.control.installations import InstallationControls
+from ghapp.sandbox.control.faults import RequestFaultControls
+from ghapp.sandbox.control.jobs import WorkControls
 from ghapp.sandbox.control.response_faults import ResponseFaultControls
 from ghapp.sandbox.control.rollouts import RolloutControls
 from ghapp.sandbox.control.runner_pods import RunnerPodControls
 from ghapp.sandbox.control.runners import ControllerControls, RunnerControls
 from ghapp.sandbox.control.webhooks import WebhookControls
-from ghapp.sandbox.control.work import WorkControls
 from ghapp.sandbox.ledger.ledger import Ledger
 from ghapp.sandbox.ledger.statement import statement
 

@@ -14,7 +14,7 @@ from ghapp.sandbox.apps import SandboxInstallation
 from ghapp.sandbox.controller import Controller
 from ghapp.sandbox.faults.faults import Fault, Temporary
 from ghapp.sandbox.fleet.runners import Runner
-from ghapp.sandbox.organization import Organization, RunnerPlace
+from ghapp.sandbox.organizations import Organization, RunnerPlace
 from ghapp.sandbox.world import World
 
 Params = ParamSpec("Params")

@@ -13,8 +13,8 @@ from typing import Any
 from ghapp.sandbox.control.controls import FOREVER, Controls, exposed
 from ghapp.sandbox.faults.access import TokensNotYetKnown, Withheld
 from ghapp.sandbox.faults.faults import Fault
-from ghapp.sandbox.faults.runners import History, Lingering, Miscounted, Misreported, Slipping, Stale, Unlisted
-from ghapp.sandbox.organization import Organization
+from ghapp.sandbox.organizations import Organization
+from ghapp.sandbox.runner_list import History, Lingering, Miscounted, Misreported, Slipping, Stale, Unlisted
 
 RUNNERS_PERMISSION = "organization_self_hosted_runners"
 

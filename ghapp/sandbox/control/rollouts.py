@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ghapp.sandbox.control.controls import Controls, NoSuchThingError, exposed, known
-from ghapp.sandbox.organization import Organization
+from ghapp.sandbox.organizations import Organization
 
 
 class RolloutControls(Controls):

@@ -11,7 +11,7 @@ from starlette.routing import Route
 
 from ghapp.sandbox.documents.accounts import Document
 from ghapp.sandbox.fleet.jobs import SandboxRepository
-from ghapp.sandbox.organization import Organization
+from ghapp.sandbox.organizations import Organization
 from ghapp.sandbox.pages.html import form, form_fields, markdown, page
 from ghapp.sandbox.world import World
 

@@ -13,7 +13,7 @@ from starlette.routing import Route
 
 from ghapp.sandbox.documents.accounts import rfc3339
 from ghapp.sandbox.fleet.jobs import Run, SandboxJob, SandboxRepository
-from ghapp.sandbox.organization import Organization
+from ghapp.sandbox.organizations import Organization
 from ghapp.sandbox.pages.html import page
 from ghapp.sandbox.world import World
 

@@ -14,7 +14,7 @@ from starlette.requests import Request
 from ghapp.sandbox.apps import App, SandboxInstallation, SandboxToken
 from ghapp.sandbox.faults.access import TokensNotYetKnown
 from ghapp.sandbox.fleet.jobs import SandboxRepository
-from ghapp.sandbox.organization import Organization
+from ghapp.sandbox.organizations import Organization
 from ghapp.sandbox.people import PERSONAL_TOKEN_PREFIXES, USER_TOKEN_PREFIX, Person, PersonalToken, Role, UserToken
 from ghapp.sandbox.rest.answers import RestError, not_found, unprocessable
 from ghapp.sandbox.rest.credentials import bearer, calling_app, calling_token

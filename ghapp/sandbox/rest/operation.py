@@ -19,7 +19,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ghapp.sandbox.apps import holds
 from ghapp.sandbox.faults.requests import RequestFault
-from ghapp.sandbox.organization import Organization
+from ghapp.sandbox.organizations import Organization
 from ghapp.sandbox.people import PersonalToken, spender_of
 from ghapp.sandbox.ratelimits import RateMeter
 from ghapp.sandbox.rest.answers import RestError, not_found

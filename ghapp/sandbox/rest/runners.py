@@ -13,7 +13,7 @@ from ghapp.sandbox.config import READ_ONLY_LABELS
 from ghapp.sandbox.documents.accounts import Document, rfc3339_or_none
 from ghapp.sandbox.documents.work import runner_document
 from ghapp.sandbox.fleet.runners import DEFAULT_GROUP_ID, DEFAULT_GROUP_NAME
-from ghapp.sandbox.organization import ElsewhereRegistered, RunnerPlace
+from ghapp.sandbox.organizations import ElsewhereRegistered, RunnerPlace
 from ghapp.sandbox.rest.answers import JSON, RestError, Window, json_response, no_content, not_found, unprocessable
 from ghapp.sandbox.rest.call import Caller, RestCall
 from ghapp.sandbox.rest.operation import RestOperation

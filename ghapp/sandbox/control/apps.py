@@ -8,7 +8,7 @@ from typing import Any
 
 from ghapp.sandbox.control.controls import Controls, NoSuchThingError, exposed, known
 from ghapp.sandbox.documents.payloads import repository_names
-from ghapp.sandbox.organization import Organization
+from ghapp.sandbox.organizations import Organization
 from ghapp.sandbox.people import PersonalToken, person_called
 
 

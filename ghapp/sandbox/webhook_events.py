@@ -12,7 +12,7 @@ from ghapp.sandbox.directory import Directory
 from ghapp.sandbox.documents.accounts import Document
 from ghapp.sandbox.documents.payloads import ping, repository_names
 from ghapp.sandbox.fleet.jobs import SandboxRepository
-from ghapp.sandbox.organization import Organization
+from ghapp.sandbox.organizations import Organization
 
 #: Permission that an installation needs to receive an event; events without an entry need none.
 _PERMISSION_FOR = {"workflow_job": "actions", "check_run": "checks", "check_suite": "checks"}
