@@ -1,21 +1,77 @@
-"""False answers about runners.
+"""The runners of a place as GitHub shows them: the pages of their list, and false answers about them.
 
-A list is built in three steps, each by all active faults: which runners are listed, how they are shown, and the stated
-total. The fleet itself is not affected.
+A false list is built in three steps, each by all active faults: which runners are listed, how they are shown, and the
+stated total. The fleet itself is not affected.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
-from ghapp.sandbox.documents.accounts import Document
-from ghapp.sandbox.documents.work import runner_document
-from ghapp.sandbox.faults.faults import Fault
-from ghapp.sandbox.fleet.roster import Roster
-from ghapp.sandbox.fleet.runners import Runner
+import msgspec
+
+from ghapp.sandbox.documents import Document, runner_document
+from ghapp.sandbox.faults import Fault, Faults
+from ghapp.sandbox.fleet.life import FleetLife
+from ghapp.sandbox.fleet.runners import Roster, Runner
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentPage:
+    """A page as JSON with its digest, and the number of runners on all pages."""
+
+    body: bytes
+    digest: str
+    total: int
+
+    @classmethod
+    def of(cls, runners: Sequence[Document], total: int, stated_total: int) -> DocumentPage:
+        """Returns the page with these of `total` runners, and with `stated_total` as the total."""
+        body = msgspec.json.encode({"total_count": stated_total, "runners": runners})
+        return cls(body, hashlib.sha256(body).hexdigest(), total)
+
+
+class RunnerListPages:
+    """Renders a roster's list, in the order of ids."""
+
+    def __init__(self, roster: Roster) -> None:
+        self._roster = roster
+        self._version = -1
+        self._ordered: list[Runner] = []
+        self._pages: dict[tuple[str, int, int], DocumentPage] = {}
+        self._documents: list[Document] = []
+
+    def page(self, name: str, number: int, size: int) -> DocumentPage:
+        """Returns a page; `name` filters exactly."""
+        self._keep_up()
+        key = (name, number, size)
+        if key not in self._pages:
+            self._pages[key] = self._render(name, number, size)
+        return self._pages[key]
+
+    def documents(self) -> list[Document]:
+        """Returns all runners."""
+        self._keep_up()
+        if not self._documents:
+            self._documents = [runner_document(runner) for runner in self._ordered]
+        return self._documents
+
+    def _keep_up(self) -> None:
+        if self._version != self._roster.version:
+            self._version = self._roster.version
+            self._ordered = [runner for _, runner in sorted(self._roster.registered.items())]
+            self._pages.clear()
+            self._documents = []
+
+    def _render(self, name: str, number: int, size: int) -> DocumentPage:
+        found = [r for r in self._ordered if r.name == name] if name else self._ordered
+        shown = [runner_document(runner) for runner in found[(number - 1) * size : number * size]]
+        return DocumentPage.of(shown, len(found), len(found))
+
 
 Shown = Mapping[int, Document]
 
@@ -213,3 +269,70 @@ class Slipping(RunnerFaults):
         if page == self.page and (self.times is None or self.times > 0):
             self._first += self.change(page * size)
             self.times = None if self.times is None else self.times - 1
+
+
+class RunnerPlace(Protocol):
+    """Where runners are registered: an organization, a repository or an enterprise."""
+
+    @property
+    def id(self) -> int:
+        """GitHub's id of it."""
+
+    @property
+    def login(self) -> str:
+        """The organization's login, `owner/repository` or `enterprises/slug`."""
+
+    @property
+    def fleet(self) -> FleetLife:
+        """Its runners."""
+
+    @property
+    def pages(self) -> RunnerListPages:
+        """The pages of their list."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShownRunners:
+    """The runners of a place as an answer at `now` (epoch seconds) shows them."""
+
+    org: RunnerPlace
+    faults: Faults
+    now: float
+
+    def page(self, name: str, number: int, size: int) -> DocumentPage:
+        """Returns a page of the list, of the runner of that `name` or, when it is empty, of all."""
+        views = self._views()
+        if not views:
+            return self.org.pages.page(name, number, size)
+        runners = self._base(views)
+        if name:
+            runners = [runner for runner in runners if runner["name"] == name]
+        for view in views:
+            runners = view.listed(runners)
+        stated = len(runners)
+        for view in views:
+            stated = view.counted(stated)
+        return DocumentPage.of(runners[(number - 1) * size : number * size], len(runners), stated)
+
+    def served(self, number: int, size: int) -> None:
+        """Records that a page was sent."""
+        for view in self._views():
+            view.served(number, size)
+
+    def find(self, runner_id: int) -> Document | None:
+        """Returns one runner; None for 404."""
+        runner = self.org.fleet.roster.registered.get(runner_id)
+        shown = None if runner is None else runner_document(runner)
+        for view in self._views():
+            shown = view.found(runner_id, shown, self.now)
+        return shown
+
+    def _base(self, views: list[RunnerFaults]) -> Sequence[Document]:
+        for view in views:
+            recalled = view.recalled(self.now)
+            if recalled is not None:
+                return recalled
+        return self.org.pages.documents()
+
+    def _views(self) -> list[RunnerFaults]:
+        return self.faults.at_work(RunnerFaults, self.org.id, self.now)

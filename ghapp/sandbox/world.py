@@ -11,22 +11,17 @@ from typing import Literal
 from ghapp.sandbox.apps import App, SandboxHook
 from ghapp.sandbox.config import OrgConfig, PoolConfig, SandboxConfig
 from ghapp.sandbox.deliveries import Deliveries
-from ghapp.sandbox.directory import Directory
-from ghapp.sandbox.documents.accounts import AccountDocuments
-from ghapp.sandbox.documents.payloads import check_run_event, workflow_job
-from ghapp.sandbox.documents.work import check_run_document
-from ghapp.sandbox.faults.faults import Faults
-from ghapp.sandbox.fleet.events import FleetEvent, JobMoved, RunnerEnded
+from ghapp.sandbox.documents import AccountDocuments, check_run_document
+from ghapp.sandbox.faults import Faults
 from ghapp.sandbox.fleet.jobs import SandboxRepository
 from ghapp.sandbox.fleet.life import FleetLife
-from ghapp.sandbox.fleet.runners import Runner
-from ghapp.sandbox.fleet.versions import VersionSchedule
-from ghapp.sandbox.ledger.ledger import Ledger
-from ghapp.sandbox.organizations import ElsewhereRegistered, Organization, RunnerPlace
+from ghapp.sandbox.fleet.runners import FleetEvent, JobMoved, Runner, RunnerEnded, VersionSchedule
+from ghapp.sandbox.ledger import Ledger
+from ghapp.sandbox.organizations import Directory, ElsewhereRegistered, Organization
 from ghapp.sandbox.people import Authorizations, person_called
 from ghapp.sandbox.ratelimits import RateLimits
-from ghapp.sandbox.runnerview import ShownRunner
-from ghapp.sandbox.webhook_events import Announcements
+from ghapp.sandbox.runner_list import RunnerPlace, ShownRunners
+from ghapp.sandbox.webhook_events import WebhookEvents, check_run_event, workflow_job
 
 
 class SandboxClock:
@@ -80,7 +75,7 @@ class World:
         self.orgs = self.directory.orgs
         self.sender = self.directory.sender
         self.deliveries = Deliveries(self.now, self.faults)
-        self.announcements = Announcements(self.directory, self.deliveries)
+        self.webhook_events = WebhookEvents(self.directory, self.deliveries)
         self.authorizations = Authorizations()
         self.versions = VersionSchedule()
         self.limits = RateLimits(config.rate_limit)
@@ -101,9 +96,9 @@ class World:
         """Returns a moment as GitHub states it: by its own clock, which may be wrong."""
         return moment + self.clock.github_ahead
 
-    def runners_of(self, org: RunnerPlace) -> ShownRunner:
+    def runners_of(self, org: RunnerPlace) -> ShownRunners:
         """Returns the runners of a place as GitHub shows them now."""
-        return ShownRunner(org, self.faults, self.now())
+        return ShownRunners(org, self.faults, self.now())
 
     def tick(self) -> None:
         """Ends faults that are over, advances all fleets to now, and handles their events."""
@@ -190,7 +185,7 @@ class World:
         body = check_run_event(action, document, repository, self.url, moment, identifier=identifier)
         if (person := person_called(by)) is not None:
             body["sender"] = self.documents.account(person.login, person.id, kind="User")
-        self.announcements.event(org, "check_run", body, repository=repository, app=app)
+        self.webhook_events.event(org, "check_run", body, repository=repository, app=app)
 
     def press_button(
         self,
@@ -208,14 +203,14 @@ class World:
         """Exchanges a code of the manifest flow for an App, and pings it; None for an invalid code."""
         app = self.registry.redeem(code, self.now())
         if app is not None:
-            self.announcements.created(app, self.stated(self.now()))
+            self.webhook_events.created(app, self.stated(self.now()))
         return app
 
     def _send(self, org: Organization, happening: FleetEvent) -> None:
         if isinstance(happening, JobMoved):
             job = happening.job.with_clock_ahead(self.clock.github_ahead)
             body = workflow_job(happening.action, job, self.url)
-            self.announcements.event(org, "workflow_job", body, repository=job.repository)
+            self.webhook_events.event(org, "workflow_job", body, repository=job.repository)
         else:
             self._note(happening)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from random import Random
 from typing import NamedTuple
 
-from ghapp.sandbox.control import Control
+from ghapp.sandbox.control.api import Control
 from tests.chaos.installation import CONFIRM_SECONDS, LARGE_POOL, ORG, OTHER_NAME, Installation
 
 Act = Callable[[Installation, Random, float], object]

@@ -4,7 +4,7 @@ import pytest
 
 from ghapp.sandbox.cluster import AssignedJob
 from ghapp.sandbox.cluster.calls import CALLS_KEPT, ClusterCalls
-from ghapp.sandbox.cluster.logs import LINES_KEPT
+from ghapp.sandbox.cluster.kubelet import LINES_KEPT
 from ghapp.sandbox.cluster.requests import ParsedRequest
 from tests.sandbox.apiservers import NOON, PODS, RUNNERS, Api, names, status
 

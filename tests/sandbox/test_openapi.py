@@ -15,8 +15,8 @@ import httpx
 import pytest
 
 from ghapp.sandbox import OrgConfig, PoolConfig, SandboxConfig, SandboxServer
-from ghapp.sandbox.application import OPERATIONS
 from ghapp.sandbox.config import FIRST_ELSEWHERE_ID
+from ghapp.sandbox.server import OPERATIONS
 from tests.sandbox.clients import app_client, installation_client, logged, person_client
 from tests.sandbox.conftest import SMALL
 from tests.sandbox.openapi import description, mistakes, statuses

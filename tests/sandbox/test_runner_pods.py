@@ -9,8 +9,8 @@ import pytest
 from ghapp.sandbox import OrgConfig, PoolConfig, SandboxConfig, SandboxServer, pools_of
 from ghapp.sandbox.cluster import ClusterServer
 from ghapp.sandbox.config import with_pods
-from ghapp.sandbox.control import NoSuchThingError
-from ghapp.sandbox.control.runner_pods import NOTICED_AFTER_SECONDS
+from ghapp.sandbox.control.controls import NoSuchThingError
+from ghapp.sandbox.control.runners import NOTICED_AFTER_SECONDS
 from ghapp.sandbox.fleet_pods import CLEANUP_SECONDS, JOB_DONE_LOG, NAMESPACE
 
 POOLS = (

@@ -31,10 +31,10 @@ from ghapp.sandbox.cluster.cluster import ADMIN
 from ghapp.sandbox.cluster.controls import ClusterControl
 from ghapp.sandbox.cluster.faults import ClusterFault
 from ghapp.sandbox.cluster.manifests import rules_of, users_of
-from ghapp.sandbox.cluster.objects import Obj
 from ghapp.sandbox.cluster.rbac import ANYTHING, RbacRule
 from ghapp.sandbox.cluster.server import ClusterServer
 from ghapp.sandbox.cluster.shapes import FINALIZER, REGISTRATION_FINALIZER, AssignedJob
+from ghapp.sandbox.cluster.store import Obj
 from ghapp.sandbox.cluster.watch_cuts import Ending
 
 __all__ = [

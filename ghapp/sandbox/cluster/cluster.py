@@ -8,17 +8,15 @@ import time
 from collections.abc import Callable, Sequence
 
 from ghapp.sandbox.cluster.calls import ClusterCalls
+from ghapp.sandbox.cluster.deletion import collect
 from ghapp.sandbox.cluster.faults import ClusterFaults
-from ghapp.sandbox.cluster.garbage import collect
 from ghapp.sandbox.cluster.kinds import KINDS, NAMESPACES, PODS, SERVICE_ACCOUNTS, ObjectKind
-from ghapp.sandbox.cluster.kubelet import Kubelet
-from ghapp.sandbox.cluster.logs import Logs
-from ghapp.sandbox.cluster.metadata import stamp
-from ghapp.sandbox.cluster.objects import Key, Obj
+from ghapp.sandbox.cluster.kubelet import Kubelet, Logs
 from ghapp.sandbox.cluster.rbac import ANONYMOUS, ANYTHING, RbacRule, User
-from ghapp.sandbox.cluster.store import Store, StoredChange
+from ghapp.sandbox.cluster.store import Key, Obj, Store, StoredChange
 from ghapp.sandbox.cluster.watch import Watch
 from ghapp.sandbox.cluster.watch_cuts import Cuts
+from ghapp.sandbox.cluster.writes import stamp
 
 ADMIN = "admin"
 

@@ -13,8 +13,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ghapp.sandbox.cluster.requests import ParsedRequest
 from ghapp.sandbox.cluster.status import StatusError, unauthorized
-from ghapp.sandbox.faults.requests import AnswerInstead
-from ghapp.sandbox.wire import break_connection
+from ghapp.sandbox.faults import AnswerInstead
+from ghapp.sandbox.serving import break_connection
 
 JSON = "application/json"
 TEXT = "text/plain; charset=utf-8"

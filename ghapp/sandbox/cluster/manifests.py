@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ghapp.sandbox.cluster.objects import Obj
 from ghapp.sandbox.cluster.rbac import RbacRule
+from ghapp.sandbox.cluster.store import Obj
 
 _ROLES = ("Role", "ClusterRole")
 _BINDINGS = ("RoleBinding", "ClusterRoleBinding")

@@ -17,14 +17,12 @@ import msgspec
 from starlette.types import Receive, Scope, Send
 
 from ghapp.sandbox.cluster.kinds import PODS, ObjectKind
-from ghapp.sandbox.cluster.lists import number, version_number
-from ghapp.sandbox.cluster.objects import IN_ORDER, Obj, Stored
+from ghapp.sandbox.cluster.lists import Selector, number, version_number
 from ghapp.sandbox.cluster.requests import is_true
-from ghapp.sandbox.cluster.selectors import Selector
 from ghapp.sandbox.cluster.status import StatusCause, StatusError, expired, invalid_as
-from ghapp.sandbox.cluster.store import Store, StoredChange, VersionForgotten
+from ghapp.sandbox.cluster.store import IN_ORDER, Obj, Store, Stored, StoredChange, VersionForgotten
 from ghapp.sandbox.cluster.watch_cuts import Cuts, Ending
-from ghapp.sandbox.wire import break_connection
+from ghapp.sandbox.serving import break_connection
 
 DEFAULT_SECONDS = 1800
 """The default duration of a watch: the real server chooses between this and its double."""

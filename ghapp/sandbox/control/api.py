@@ -1,4 +1,4 @@
-"""The control API over HTTP, under `/_sandbox`; all JSON.
+"""All controls, and their API over HTTP under `/_sandbox`; all JSON.
 
 `GET /_sandbox`
     Addresses, ids and all secrets.
@@ -32,11 +32,66 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
-from ghapp.sandbox.control import Control, NoSuchThingError
-from ghapp.sandbox.control.controls import controls_of
+from ghapp.sandbox.control.apps import InstallationControls, WebhookControls
+from ghapp.sandbox.control.controls import NoSuchThingError, controls_of, exposed
+from ghapp.sandbox.control.faults import RequestFaultControls, ResponseFaultControls
+from ghapp.sandbox.control.jobs import WorkControls
+from ghapp.sandbox.control.runners import ControllerControls, RolloutControls, RunnerControls, RunnerPodControls
+from ghapp.sandbox.ledger import Ledger, statement
 
 Act = Callable[..., Any]
 Endpoint = Callable[[Request], Awaitable[Response]]
+
+
+class Control(
+    RunnerControls,
+    RunnerPodControls,
+    RolloutControls,
+    WorkControls,
+    InstallationControls,
+    WebhookControls,
+    RequestFaultControls,
+    ResponseFaultControls,
+    ControllerControls,
+):
+    """All controls of the sandbox."""
+
+    @exposed
+    def step(self, *, seconds: float) -> None:
+        """Moves the clock forward, and the fleets with it."""
+        self.world.clock.skip(seconds)
+
+    @exposed
+    def quiet(self, *, quiet: bool = True) -> None:
+        """Stops the arrival of jobs, or resumes it."""
+        for place in self.world.orgs.values():
+            place.fleet.set_quiet(quiet, self.world.now())
+
+    @exposed
+    def heal_by_hand(self, org: str, *, repository: str) -> dict[str, Any]:
+        """Does what a person does after incidents that no program heals.
+
+        Returns what was `done`, in words, and the `deploys` as `deploy` returns them. Deletes EphemeralRunners whose
+        pods were lost, and deploys broken shards again, with a new commit each.
+        """
+        place = self._org(org)
+        deleted = [each.name for each in self._pods().delete_objects_without_pod(place)]
+        broken = place.shards.broken()
+        deploys = [self.deploy(org, shard=shard, repository=repository) for shard in broken]
+        done = [f"the EphemeralRunner {name} was deleted" for name in deleted]
+        done += [f"the shard {shard} was deployed again" for shard in broken]
+        return {"done": "; ".join(done) or "nothing is left to a person", "deploys": deploys}
+
+    @exposed
+    def account(self) -> dict[str, Any]:
+        """Returns what the client did since the last reset, as `ledger.statement` describes it."""
+        return statement(self.world.account, self.world.deliveries)
+
+    @exposed
+    def reset_account(self) -> None:
+        """Resets all counts; lost runners stay lost."""
+        self.world.account = Ledger(self.world.now())
+        self.world.deliveries.reset_counts()
 
 
 def routes(control: Control, describe: Callable[[], dict[str, Any]]) -> list[Route]:

@@ -1,15 +1,21 @@
-"""What admins do with an App, and what is delivered to it."""
+"""What admins do with an App, what is delivered to it, and how deliveries fail.
+
+`org` is the organization (None: all), `events` the events (none: any), `share` the share of those, chosen by the seed,
+and `seconds` the duration by the sandbox's clock. Deliveries that were held back are sent at the end.
+"""
 
 from __future__ import annotations
 
 import secrets
 from collections.abc import Sequence
+from http import HTTPStatus
 from typing import Any
 
-from ghapp.sandbox.control.controls import Controls, NoSuchThingError, exposed, known
-from ghapp.sandbox.documents.payloads import repository_names
+from ghapp.sandbox.control.controls import FOREVER, Controls, NoSuchThingError, exposed, known
+from ghapp.sandbox.deliveries import Affected, Dropped, Late, Misattempt, Reordered, Repeated
 from ghapp.sandbox.organizations import Organization
 from ghapp.sandbox.people import PersonalToken, person_called
+from ghapp.sandbox.webhook_events import repository_names
 
 
 class InstallationControls(Controls):
@@ -21,7 +27,7 @@ class InstallationControls(Controls):
         place = self._org(org)
         for installation in self._installations(place):
             installation.suspended_at = self.world.now()
-            self.world.announcements.installation(installation, "suspend")
+            self.world.webhook_events.installation(installation, "suspend")
         self._undo_after(seconds, lambda _: self._let_in(place))
 
     @exposed
@@ -35,7 +41,7 @@ class InstallationControls(Controls):
         place = self._org(org)
         for installation in self._installations(place):
             self.world.registry.uninstall(installation)
-            self.world.announcements.installation(installation, "deleted")
+            self.world.webhook_events.installation(installation, "deleted")
         self._undo_after(seconds, lambda _: self._reinstall(place))
 
     @exposed
@@ -58,7 +64,7 @@ class InstallationControls(Controls):
         """Sets the permissions of the installation; all others are removed."""
         for installation in self._installations(self._org(org)):
             installation.permissions = dict(permissions)
-            self.world.announcements.installation(installation, "new_permissions_accepted")
+            self.world.webhook_events.installation(installation, "new_permissions_accepted")
 
     @exposed
     def select(self, org: str, *, repositories: Sequence[str] | None) -> None:
@@ -77,7 +83,7 @@ class InstallationControls(Controls):
                 "requester": None,
             }
             action = "added" if added else "removed"
-            self.world.announcements.installation(installation, action, extra, "installation_repositories")
+            self.world.webhook_events.installation(installation, action, extra, "installation_repositories")
 
     @exposed
     def personal_token(
@@ -106,14 +112,14 @@ class InstallationControls(Controls):
     def deliver(self, org: str, *, event: str, payload: dict[str, Any]) -> list[str]:
         """Sends a payload unchanged, signed, to the Apps installed there; returns the GUIDs."""
         installations = self._installations(self._org(org))
-        guids = [self.world.announcements.payload(installation, event, payload) for installation in installations]
+        guids = [self.world.webhook_events.payload(installation, event, payload) for installation in installations]
         return [guid for guid in guids if guid is not None]
 
     def _let_in(self, place: Organization) -> None:
         for installation in self._installations(place):
             if installation.suspended_at is not None:
                 installation.suspended_at = None
-                self.world.announcements.installation(installation, "unsuspend")
+                self.world.webhook_events.installation(installation, "unsuspend")
 
     def _reinstall(self, place: Organization) -> None:
         self._install_all(place)
@@ -123,6 +129,95 @@ class InstallationControls(Controls):
         for app in self.world.registry.apps.values():
             if self.world.registry.installation_on(place.login, app) is None:
                 installation = self.world.registry.install(app, place.login, self.world.now())
-                self.world.announcements.installation(installation, "created")
+                self.world.webhook_events.installation(installation, "created")
                 installed.append(installation.id)
         return installed
+
+
+class WebhookControls(Controls):
+    """Controls of lost, failed, repeated, late and reordered deliveries."""
+
+    @exposed
+    def webhook(self, *, url: str, secret: str | None = None) -> None:
+        """Sets the webhook URL of all Apps; an empty URL sends none."""
+        for app in self.world.registry.apps.values():
+            app.hook.url = url
+            app.hook.secret = app.hook.secret if secret is None else secret
+
+    @exposed
+    def lose_deliveries(
+        self,
+        org: str | None = None,
+        *,
+        logged: bool = False,
+        share: float = 1.0,
+        events: Sequence[str] = (),
+        seconds: float = FOREVER,
+    ) -> None:
+        """Deliveries never arrive. `logged`: GitHub's log shows them as OK; else the log lacks them."""
+        affected = Affected(self._rng(), events, share)
+        if logged:
+            self._begin(Misattempt(affected, HTTPStatus.OK, "OK", arrives=False), org, seconds)
+        else:
+            self._begin(Dropped(affected, self.world.deliveries.count_dropped), org, seconds)
+
+    @exposed
+    def fail_deliveries(
+        self,
+        org: str | None = None,
+        *,
+        status_code: int = 502,
+        status: str = "failed to connect to host",
+        arrive: bool = False,
+        share: float = 1.0,
+        events: Sequence[str] = (),
+        seconds: float = FOREVER,
+    ) -> None:
+        """Attempts fail, redeliveries too, and are logged so; `arrive`: the receiver gets them all the same."""
+        self._begin(Misattempt(Affected(self._rng(), events, share), status_code, status, arrive), org, seconds)
+
+    @exposed
+    def unreachable_webhook(self, org: str | None = None, *, seconds: float = FOREVER) -> None:
+        """No delivery reaches its receiver; each is logged as failed."""
+        affected = Affected(self._rng())
+        fault = Misattempt(affected, HTTPStatus.BAD_GATEWAY, "failed to connect to host", arrives=False)
+        self._begin(fault, org, seconds)
+
+    @exposed
+    def repeat_deliveries(
+        self,
+        org: str | None = None,
+        *,
+        copies: int = 2,
+        share: float = 1.0,
+        events: Sequence[str] = (),
+        seconds: float = FOREVER,
+    ) -> None:
+        """Deliveries arrive several times, with one GUID."""
+        self._begin(Repeated(Affected(self._rng(), events, share), copies), org, seconds)
+
+    @exposed
+    def delay_deliveries(
+        self,
+        org: str | None = None,
+        *,
+        by: float = 30.0,
+        share: float = 1.0,
+        events: Sequence[str] = (),
+        seconds: float = FOREVER,
+    ) -> None:
+        """Deliveries are sent so many seconds late, or when the fault ends."""
+        self._begin(Late(Affected(self._rng(), events, share), by, self.world.deliveries.post), org, seconds)
+
+    @exposed
+    def reorder_deliveries(
+        self,
+        org: str | None = None,
+        *,
+        batch: int = 3,
+        share: float = 1.0,
+        events: Sequence[str] = (),
+        seconds: float = FOREVER,
+    ) -> None:
+        """Deliveries wait until there are so many, and are sent in reverse order."""
+        self._begin(Reordered(Affected(self._rng(), events, share), batch, self.world.deliveries.post), org, seconds)

@@ -12,9 +12,10 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from ghapp.sandbox.apps import SandboxInstallation
 from ghapp.sandbox.controller import Controller
-from ghapp.sandbox.faults.faults import Fault, Temporary
+from ghapp.sandbox.faults import Fault, Temporary
 from ghapp.sandbox.fleet.runners import Runner
-from ghapp.sandbox.organizations import Organization, RunnerPlace
+from ghapp.sandbox.organizations import Organization
+from ghapp.sandbox.runner_list import RunnerPlace
 from ghapp.sandbox.world import World
 
 Params = ParamSpec("Params")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ghapp.sandbox.control.controls import Controls, NoSuchThingError, exposed, known
-from ghapp.sandbox.documents.payloads import check_suite_requested
 from ghapp.sandbox.fleet.jobs import LOST_COMMUNICATION, SHUTDOWN_SIGNAL
+from ghapp.sandbox.webhook_events import check_suite_requested
 
 
 class WorkControls(Controls):
@@ -82,7 +82,7 @@ class WorkControls(Controls):
         for installation in self._installations(place):
             app = self.world.documents.app(installation.app)
             body = check_suite_requested(source, app, self.world.url, self.world.stated(self.world.now()))
-            self.world.announcements.event(place, "check_suite", body, repository=source, app=installation.app)
+            self.world.webhook_events.event(place, "check_suite", body, repository=source, app=installation.app)
         return source.head_sha
 
     @exposed

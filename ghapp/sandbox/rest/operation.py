@@ -18,7 +18,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ghapp.sandbox.apps import holds
-from ghapp.sandbox.faults.requests import RequestFault
+from ghapp.sandbox.faults import RequestFault
 from ghapp.sandbox.organizations import Organization
 from ghapp.sandbox.people import PersonalToken, spender_of
 from ghapp.sandbox.ratelimits import RateMeter

@@ -10,13 +10,13 @@ import msgspec
 from starlette.responses import Response
 
 from ghapp.sandbox.config import READ_ONLY_LABELS
-from ghapp.sandbox.documents.accounts import Document, rfc3339_or_none
-from ghapp.sandbox.documents.work import runner_document
+from ghapp.sandbox.documents import Document, rfc3339_or_none, runner_document
 from ghapp.sandbox.fleet.runners import DEFAULT_GROUP_ID, DEFAULT_GROUP_NAME
-from ghapp.sandbox.organizations import ElsewhereRegistered, RunnerPlace
+from ghapp.sandbox.organizations import ElsewhereRegistered
 from ghapp.sandbox.rest.answers import JSON, RestError, Window, json_response, no_content, not_found, unprocessable
 from ghapp.sandbox.rest.call import Caller, RestCall
 from ghapp.sandbox.rest.operation import RestOperation
+from ghapp.sandbox.runner_list import RunnerPlace
 
 READ = ("organization_self_hosted_runners", "read")
 WRITE = ("organization_self_hosted_runners", "write")

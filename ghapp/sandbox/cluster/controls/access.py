@@ -10,8 +10,8 @@ from ghapp.sandbox.cluster.calls import ClusterCall
 from ghapp.sandbox.cluster.cluster import SimulatedCluster
 from ghapp.sandbox.cluster.kinds import KINDS, ObjectKind, called
 from ghapp.sandbox.cluster.manifests import users_of
-from ghapp.sandbox.cluster.objects import Obj
 from ghapp.sandbox.cluster.rbac import RbacRule
+from ghapp.sandbox.cluster.store import Obj
 
 
 class ClusterControls:

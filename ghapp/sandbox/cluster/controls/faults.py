@@ -7,10 +7,10 @@ from typing import TypedDict, Unpack
 
 from ghapp.sandbox.cluster import faults
 from ghapp.sandbox.cluster.controls.access import ClusterControls
+from ghapp.sandbox.cluster.deletion import collect
 from ghapp.sandbox.cluster.faults import AnswerLost, ClusterFault, ClusterFaultEffect
-from ghapp.sandbox.cluster.garbage import collect
 from ghapp.sandbox.cluster.watch_cuts import Ending
-from ghapp.sandbox.faults.requests import CutShort, Hang, Reset
+from ghapp.sandbox.faults import CutShort, Hang, Reset
 
 
 class RequestMatch(TypedDict, total=False):

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ghapp.sandbox.cluster import deletion, metadata, shapes
+from ghapp.sandbox.cluster import deletion, shapes, writes
 from ghapp.sandbox.cluster.controls.access import ClusterControls
 from ghapp.sandbox.cluster.kinds import EPHEMERAL_RUNNER_SETS, EPHEMERAL_RUNNERS, SERVICE_ACCOUNTS, ObjectKind, called
-from ghapp.sandbox.cluster.objects import IN_ORDER, Key, Obj, Stored, copied
 from ghapp.sandbox.cluster.shapes import AssignedJob
+from ghapp.sandbox.cluster.store import IN_ORDER, Key, Obj, Stored, copied
 
 
 class ObjectControls(ClusterControls):
@@ -170,6 +170,6 @@ class ObjectControls(ClusterControls):
             self._cluster.namespace(key.namespace)
         if owner is not None:
             meta["ownerReferences"] = [shapes.owner_reference(owner)]
-        metadata.stamp(kind, value, created_at)
-        metadata.check(kind, value)
+        writes.stamp(kind, value, created_at)
+        writes.check(kind, value)
         return copied(self._cluster.store.put(kind, value).value)

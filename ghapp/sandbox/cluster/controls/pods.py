@@ -7,9 +7,8 @@ from collections.abc import Mapping, Sequence
 from ghapp.sandbox.cluster import shapes
 from ghapp.sandbox.cluster.controls.objects import ObjectControls
 from ghapp.sandbox.cluster.kinds import PODS, SERVICE_ACCOUNTS
-from ghapp.sandbox.cluster.kubelet import KILLED, TERMINATED, End
-from ghapp.sandbox.cluster.logs import ContainerLogLine
-from ghapp.sandbox.cluster.objects import Key, Obj, copied
+from ghapp.sandbox.cluster.kubelet import KILLED, TERMINATED, ContainerLogLine, End
+from ghapp.sandbox.cluster.store import Key, Obj, copied
 
 RUNNER = "runner"
 

@@ -1,23 +1,107 @@
-"""The fate of a request: an effect replaces the true answer, or damages it on its way out.
+"""Ways in which the simulated GitHub fails for a while, for one organization or for all; any number act together.
 
-Effects wrap each other like ASGI middleware, the oldest one outermost. Another way to fail is another effect.
+Here: all active faults; faults of requests, each of which replaces the true answer or damages it on its way out; and
+permissions that tokens lack although they should have them. `runner_list` has false answers about runners, `deliveries`
+the faults of deliveries.
+
+Effects on requests wrap each other like ASGI middleware, the oldest one outermost. Another way to fail is another
+effect.
 """
 
 from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from random import Random
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ghapp.sandbox.faults.faults import Fault
-from ghapp.sandbox.wire import break_connection
+from ghapp.sandbox.apps import SandboxToken
+from ghapp.sandbox.serving import break_connection
+
+
+class Fault:
+    """A temporary fault."""
+
+    def note(self, now: float) -> None:
+        """Called when time has passed and things may have changed."""
+
+    def end(self, at: float) -> None:
+        """Called when the fault is over."""
+
+
+@dataclass(frozen=True, slots=True)
+class Temporary(Fault):
+    """A change that is undone when its time is over; `undo` gets the epoch second."""
+
+    undo: Callable[[float], None]
+
+    def end(self, at: float) -> None:
+        """Undoes it."""
+        self.undo(at)
+
+
+@dataclass(frozen=True, slots=True)
+class _Window:
+    fault: Fault
+    until: float
+    org_id: int | None
+
+
+Kind = TypeVar("Kind", bound=Fault)
+
+
+class Faults:
+    """All active faults, in the order in which they began.
+
+    Attributes:
+        latency_seconds: added to each REST call.
+    """
+
+    def __init__(self, latency_seconds: float) -> None:
+        self.latency_seconds = latency_seconds
+        self._windows: list[_Window] = []
+
+    def __len__(self) -> int:
+        return len(self._windows)
+
+    def begin(self, fault: Fault, *, until: float, org_id: int | None = None) -> None:
+        """Starts a fault until then (epoch seconds), for one organization or for all."""
+        self._windows.append(_Window(fault, until, org_id))
+
+    def at_work(self, kind: type[Kind], org_id: int | None, now: float) -> list[Kind]:
+        """Returns the active faults of a kind for an organization; None is a request without an organization."""
+        return [
+            window.fault
+            for window in self._windows
+            if isinstance(window.fault, kind) and now < window.until and window.org_id in (None, org_id)
+        ]
+
+    def all_of(self, kind: type[Kind]) -> list[Kind]:
+        """Returns the faults of a kind for all organizations, including those that are over and not ended yet."""
+        return [window.fault for window in self._windows if isinstance(window.fault, kind)]
+
+    def pass_time(self, now: float) -> None:
+        """Ends faults that are over, each at its own time, and notifies the others."""
+        over = sorted((window for window in self._windows if window.until <= now), key=lambda window: window.until)
+        self._windows = [window for window in self._windows if window.until > now]
+        for window in over:
+            window.fault.end(window.until)
+        for window in self._windows:
+            window.fault.note(now)
+
+    def end_all(self, now: float) -> None:
+        """Ends all temporary faults."""
+        over, self._windows = self._windows, []
+        for window in over:
+            window.fault.end(now)
+
 
 JSON = "application/json; charset=utf-8"
 HTML = "text/html; charset=utf-8"
@@ -145,3 +229,37 @@ def over_secondary_limit(status: int, retry_after: str) -> AnswerInstead:
 def page(status: int) -> AnswerInstead:
     """Returns HTML where JSON is expected, as a proxy before the API would."""
     return AnswerInstead(status, UNICORN.encode(), {}, HTML)
+
+
+@dataclass(frozen=True, slots=True)
+class Withheld(Fault):
+    """A permission that an installation does not have.
+
+    Attributes:
+        status: 403, or 404, in whose guise GitHub may answer.
+        admitted: the installation and its tokens are shown without it; else they claim to hold it.
+    """
+
+    permission: str
+    status: int
+    admitted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TokensNotYetKnown(Fault):
+    """Tokens that are refused with 401 at first, and then answered 404, before all of GitHub knows them.
+
+    Attributes:
+        refused_seconds: from the token's creation.
+        hidden_seconds: after that.
+    """
+
+    refused_seconds: float
+    hidden_seconds: float
+
+    def status_for(self, token: SandboxToken, now: float) -> int | None:
+        """Returns the status for this token; None when it is accepted."""
+        age = now - token.minted_at
+        if age < self.refused_seconds:
+            return HTTPStatus.UNAUTHORIZED
+        return HTTPStatus.NOT_FOUND if age < self.refused_seconds + self.hidden_seconds else None

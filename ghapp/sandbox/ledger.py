@@ -1,4 +1,4 @@
-"""Records the fate of each lost runner, and the mistakes of the client.
+"""Records what the client did, for assertions: its calls, the fate of each lost runner, and mistakes.
 
 The fleet is the truth, whatever GitHub answered. All times are epoch seconds with fractions, by the sandbox's clock
 and not by GitHub's, so that they can be subtracted.
@@ -6,11 +6,80 @@ and not by GitHub's, so that they can be subtracted.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import Any
 
+import msgspec
+
+from ghapp.sandbox.deliveries import Deliveries
 from ghapp.sandbox.fleet.runners import Runner
-from ghapp.sandbox.ledger.calls import CallCounts, Pressure
+
+#: Points of calls in GitHub's secondary limit of points a minute.
+READ_POINTS = 1
+WRITE_POINTS = 5
+MINUTE_SECONDS = 60
+
+
+@dataclass(slots=True)
+class CallCounts:
+    """Calls of one kind.
+
+    Attributes:
+        counted: of them, against the rate limit.
+        not_modified: answered 304.
+        refused: answered with an error, injected ones too.
+        unanswered: calls without a complete answer.
+    """
+
+    total: int = 0
+    counted: int = 0
+    not_modified: int = 0
+    refused: int = 0
+    unanswered: int = 0
+
+    def add(self, status: int | None, *, counted: bool) -> None:
+        """Counts one call by the status of its answer; None without an answer."""
+        self.total += 1
+        self.counted += counted
+        if status is None:
+            self.unanswered += 1
+        elif status == HTTPStatus.NOT_MODIFIED:
+            self.not_modified += 1
+        elif status >= HTTPStatus.BAD_REQUEST:
+            self.refused += 1
+
+
+@dataclass(slots=True)
+class Pressure:
+    """The load that GitHub's secondary limits measure; they allow 100 in flight, and 900 points a minute.
+
+    Attributes:
+        most_in_flight: calls at the same time.
+        most_points_a_minute: a read is 1 and a write 5.
+    """
+
+    most_in_flight: int = 0
+    most_points_a_minute: int = 0
+    _in_flight: int = 0
+    _points: int = 0
+    _minute: deque[tuple[float, int]] = field(default_factory=deque)
+
+    def begin(self, method: str, now: float) -> None:
+        """Counts the start of a call."""
+        points = READ_POINTS if method in {"GET", "HEAD", "OPTIONS"} else WRITE_POINTS
+        self._minute.append((now, points))
+        self._points += points
+        while self._minute[0][0] <= now - MINUTE_SECONDS:
+            self._points -= self._minute.popleft()[1]
+        self._in_flight += 1
+        self.most_in_flight = max(self.most_in_flight, self._in_flight)
+        self.most_points_a_minute = max(self.most_points_a_minute, self._points)
+
+    def end(self) -> None:
+        """Counts its end."""
+        self._in_flight -= 1
 
 
 @dataclass(slots=True)
@@ -151,3 +220,60 @@ class Ledger:
         """Returns the latest loss of this runner, unless it was restored."""
         loss = self._latest.get(runner_id)
         return loss if loss is not None and loss.restored_at is None else None
+
+
+def statement(seen: Ledger, deliveries: Deliveries) -> dict[str, Any]:
+    """Returns everything since the last reset; times in epoch seconds, by the sandbox's clock.
+
+    `since`
+        When it began.
+    `calls`, by method and path template, and `by_org`
+        Each `{"total", "counted", "not_modified", "refused", "unanswered"}`.
+    `pressure`, by organization
+        `{"most_in_flight", "most_points_a_minute"}`, which GitHub's secondary limits measure.
+    `losses`
+        Each lost registration and what was done about it, with `seconds_to_replace` from the loss to its replace event.
+    `unnoticed`
+        `org/id` of losses about which nothing was done, and whose runners have neither returned nor ended.
+    `wrongful_removals`
+        Working runners that were removed, by DELETE or by a replace event.
+    `wrongful_replacements`
+        Replace events for runners whose registration existed.
+    `replacements`
+        `{"asked", "repeated", "rejected", "doubled": {"org/id": how often}}`.
+    `deliveries`
+        `{"sent", "failed", "waiting", "dropped", "undelivered", "by_event"}`: attempts that succeeded or failed; not
+        yet made; deliveries discarded without a log entry; GUIDs in the log without a successful attempt.
+    """
+    sent, failed = deliveries.sent, deliveries.failed
+    return {
+        "since": seen.since,
+        "calls": {operation: msgspec.to_builtins(calls) for operation, calls in seen.calls.items()},
+        "by_org": {org: msgspec.to_builtins(calls) for org, calls in seen.by_org.items()},
+        "pressure": {
+            org: {"most_in_flight": each.most_in_flight, "most_points_a_minute": each.most_points_a_minute}
+            for org, each in seen.pressure.items()
+        },
+        "losses": [_loss(loss) for loss in seen.losses],
+        "unnoticed": [f"{loss.org}/{loss.runner_id}" for loss in seen.losses if loss.unnoticed],
+        "wrongful_removals": msgspec.to_builtins(seen.wrongful_removals),
+        "wrongful_replacements": msgspec.to_builtins(seen.wrongful_replacements),
+        "replacements": {
+            "asked": seen.asked.total(),
+            "repeated": seen.repeated,
+            "rejected": seen.rejected,
+            "doubled": seen.doubled(),
+        },
+        "deliveries": {
+            "sent": sent.total(),
+            "failed": failed.total(),
+            "waiting": deliveries.waiting,
+            "dropped": deliveries.dropped,
+            "undelivered": deliveries.undelivered(),
+            "by_event": {event: {"sent": sent[event], "failed": failed[event]} for event in sent | failed},
+        },
+    }
+
+
+def _loss(loss: Loss) -> dict[str, Any]:
+    return {**msgspec.to_builtins(loss), "seconds_to_replace": loss.seconds_to_replace}
