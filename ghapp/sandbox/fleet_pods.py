@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ghapp.sandbox.cluster.controls import ClusterControl
+from ghapp.sandbox.cluster.control import ClusterControl
 from ghapp.sandbox.cluster.shapes import AssignedJob
 from ghapp.sandbox.config import PoolPods
 from ghapp.sandbox.controller import Controller

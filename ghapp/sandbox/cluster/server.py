@@ -6,7 +6,7 @@ with ClusterServer() as cluster:
     config = KubeConfig.from_file(cluster.kubeconfig(tmp_path / "kubeconfig"))
 ```
 
-It authenticates, applies faults, authorizes, and answers; its discovery has its version, its groups, and the resources
+It authenticates, authorizes, and answers; its discovery has its version, its groups, and the resources
 in each.
 """
 
@@ -18,7 +18,6 @@ import uuid
 from collections.abc import Callable, Collection
 from contextlib import AbstractAsyncContextManager
 from email.utils import formatdate
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,9 +30,8 @@ from starlette.routing import Route
 from starlette.types import Message, Receive, Scope, Send
 
 from ghapp.sandbox.cluster import rbac, requests, resources, watch
-from ghapp.sandbox.cluster.calls import NO_ANSWER
 from ghapp.sandbox.cluster.cluster import ADMIN, SimulatedCluster
-from ghapp.sandbox.cluster.controls import ClusterControl
+from ghapp.sandbox.cluster.control import ClusterControl
 from ghapp.sandbox.cluster.kinds import ObjectKind
 from ghapp.sandbox.cluster.rbac import ACCESS_REVIEW, ACCESS_REVIEWS, AUTHORIZATION_GROUP, User
 from ghapp.sandbox.cluster.requests import ParsedRequest
@@ -155,22 +153,17 @@ class ApiServer:
         except StatusError as refusal:
             await _refused(refusal)(scope, receive, send)
             return
-        sender = _Sender(send, self._cluster.clock)
 
-        async def onward(scope: Scope, receive: Receive, send: Send) -> None:
+        async def answer(scope: Scope, receive: Receive, send: Send) -> None:
             await self._answer(Request(scope, receive), user, asked, query, send)
 
-        try:
-            if self._cluster.faults.delay_seconds:
-                await asyncio.sleep(self._cluster.faults.delay_seconds)
-            effect = self._cluster.faults.effect_on(user.name, asked)
-            # Recorded before the answer is sent, so that a client with an answer finds its call among the records.
-            if asked:
-                sender.note = partial(self._cluster.calls.note, user.name, asked)
-            await (effect(onward, scope, receive, sender) if effect else onward(scope, receive, sender))
-        finally:
-            if asked and not sender.started:
-                self._cluster.calls.note(user.name, asked, NO_ANSWER)
+        async def send_dated(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                date = formatdate(self._cluster.clock(), usegmt=True).encode()
+                message = {**message, "headers": [*message.get("headers", ()), (b"date", date)]}
+            await send(message)
+
+        await self._cluster.around(user.name, asked, answer)(scope, receive, send_dated)
 
     async def _answer(
         self, request: Request, user: User, asked: ParsedRequest | None, query: dict[str, str], send: Send
@@ -238,29 +231,11 @@ class ApiServer:
                 return
             cluster.watches.add(opened)
         try:
-            await opened.serve(scope, receive, send, cluster.cuts)
+            await opened.serve(scope, receive, send, cluster.cut)
         finally:
             with cluster.lock:
                 opened.close()
                 cluster.watches.discard(opened)
-
-
-class _Sender:
-    """Sends, with the cluster's time, and records the status code."""
-
-    def __init__(self, send: Send, clock: Callable[[], float]) -> None:
-        self.started = False
-        self._clock = clock
-        self.note: Callable[[int], None] = lambda _: None
-        self._send = send
-
-    async def __call__(self, message: Message) -> None:
-        if message["type"] == "http.response.start":
-            self.started = True
-            date = formatdate(self._clock(), usegmt=True).encode()
-            message = {**message, "headers": [*message.get("headers", ()), (b"date", date)]}
-            self.note(message["status"])
-        await self._send(message)
 
 
 def _expired(status: dict[str, Any], *, by_http: bool) -> Response:

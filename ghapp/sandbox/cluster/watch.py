@@ -10,7 +10,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from enum import Enum
 from typing import NamedTuple
 
 import msgspec
@@ -21,11 +22,29 @@ from ghapp.sandbox.cluster.lists import Selector, number, version_number
 from ghapp.sandbox.cluster.requests import is_true
 from ghapp.sandbox.cluster.status import StatusCause, StatusError, expired, invalid_as
 from ghapp.sandbox.cluster.store import IN_ORDER, Obj, Store, Stored, StoredChange, VersionForgotten
-from ghapp.sandbox.cluster.watch_cuts import Cuts, Ending
 from ghapp.sandbox.serving import break_connection
 
 DEFAULT_SECONDS = 1800
 """The default duration of a watch: the real server chooses between this and its double."""
+
+
+class Ending(Enum):
+    """Ways in which a watch ends.
+
+    `ORDERLY`: as after `timeoutSeconds`. `BROKEN`: the connection is closed, with the answer incomplete; all that was
+    sent arrives. `RESET`: the connection is reset; what was sent last may be lost. `HALF`: half an event, then as
+    broken. `EXPIRED`: an ERROR event with a `Status` of code 410.
+    """
+
+    ORDERLY = "orderly"
+    BROKEN = "broken"
+    RESET = "reset"
+    HALF = "half"
+    EXPIRED = "expired"
+
+
+CutAfterEvent = Callable[[], Ending | None]
+"""Called after each event; returns how the watch ends there, None when it continues."""
 
 
 class WatchOptions(NamedTuple):
@@ -134,16 +153,16 @@ class Watch:
         with contextlib.suppress(RuntimeError):  # the server has stopped meanwhile
             self._loop.call_soon_threadsafe(self._woken.set)
 
-    async def serve(self, scope: Scope, receive: Receive, send: Send, cuts: Cuts) -> None:
+    async def serve(self, scope: Scope, receive: Receive, send: Send, cut: CutAfterEvent) -> None:
         """Sends its events until it ends, or the client disconnects."""
         await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
         leaving = asyncio.create_task(self._await_leaving(receive))
         try:
-            await self._end(await self._send_all(send, cuts), scope, send)
+            await self._end(await self._send_all(send, cut), scope, send)
         finally:
             leaving.cancel()
 
-    async def _send_all(self, send: Send, cuts: Cuts) -> Ending:
+    async def _send_all(self, send: Send, cut: CutAfterEvent) -> Ending:
         until = self._loop.time() + self.wanted.seconds
         bookmark_at = self._loop.time() + BOOKMARK_SECONDS
         while not self._gone:
@@ -155,7 +174,7 @@ class Watch:
                 if line is None:
                     continue
                 await send(_chunk(line))
-                if not line.startswith(b'{"type":"BOOKMARK"') and (ending := cuts.after_event()):
+                if not line.startswith(b'{"type":"BOOKMARK"') and (ending := cut()):
                     return ending
                 if self._gone:
                     return Ending.BROKEN

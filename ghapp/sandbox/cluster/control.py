@@ -1,19 +1,29 @@
-"""Controls objects of any kind: create, change, read, delete. Kinds are named by their plural."""
+"""Controls the objects of a cluster, as controllers and kubelets change them. Kinds are named by their plural."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from ghapp.sandbox.cluster import deletion, shapes, writes
-from ghapp.sandbox.cluster.controls.access import ClusterControls
-from ghapp.sandbox.cluster.kinds import EPHEMERAL_RUNNER_SETS, EPHEMERAL_RUNNERS, SERVICE_ACCOUNTS, ObjectKind, called
+from ghapp.sandbox.cluster.cluster import SimulatedCluster
+from ghapp.sandbox.cluster.kinds import EPHEMERAL_RUNNERS, PODS, SERVICE_ACCOUNTS, ObjectKind, called
+from ghapp.sandbox.cluster.kubelet import TERMINATED, ContainerLogLine, End
 from ghapp.sandbox.cluster.shapes import AssignedJob
-from ghapp.sandbox.cluster.store import IN_ORDER, Key, Obj, Stored, copied
+from ghapp.sandbox.cluster.store import Key, Obj, Stored, copied
+
+RUNNER = "runner"
 
 
-class ObjectControls(ClusterControls):
-    """Controls of objects; LookupError for one that does not exist."""
+class ClusterControl:
+    """Controls of a cluster's objects, callable from any thread; LookupError for an object that does not exist.
+
+    The next request sees their changes, and watches see them at once.
+    """
+
+    def __init__(self, cluster: SimulatedCluster) -> None:
+        self._cluster = cluster
 
     def namespace(self, name: str) -> None:
         """Creates the namespace if it does not exist; other controls do so by themselves."""
@@ -56,57 +66,11 @@ class ObjectControls(ClusterControls):
         with self._at() as now:
             return self._make(EPHEMERAL_RUNNERS, value, now - age_seconds, owner)
 
-    def ephemeral_runner_set(
-        self,
-        namespace: str,
-        name: str,
-        *,
-        replicas: int = 1,
-        scale_set: str = "linux-4vcpu",
-        org: str = "acme",
-        status: Mapping[str, Any] | None = None,
-        age_seconds: float = 86_400,
-    ) -> Obj:
-        """Creates ARC's object for a set of runners."""
-        value = shapes.runner(EPHEMERAL_RUNNER_SETS, namespace, name, scale_set, org)
-        value["spec"]["replicas"] = replicas
-        value["status"] = {"currentReplicas": replicas, "runningEphemeralRunners": replicas} | dict(status or {})
-        with self._at() as now:
-            return self._make(EPHEMERAL_RUNNER_SETS, value, now - age_seconds, None)
-
-    def autoscaling_runner_set(
-        self, namespace: str, name: str, *, min_runners: int | None = None, replicas: int = 1, org: str = "acme"
-    ) -> None:
-        """Creates ARC's object for a scale set, and the set of runners that it owns."""
-        spec: Obj = {} if min_runners is None else {"minRunners": min_runners}
-        value: Obj = {"metadata": {"name": name, "namespace": namespace}, "spec": spec}
-        owner = self.create("autoscalingrunnersets", value, age_seconds=86_400)
-        owned = shapes.runner(EPHEMERAL_RUNNER_SETS, namespace, f"{name}-m64rg", name, org)
-        owned["spec"]["replicas"] = replicas
-        self.create("ephemeralrunnersets", owned, owner=owner, age_seconds=86_400)
-
-    def create(self, kind: str, value: Obj, *, owner: Obj | None = None, age_seconds: float = 0) -> Obj:
-        """Creates an object as given, including its status."""
-        with self._at() as now:
-            found = called(kind)
-            head = {"kind": found.kind, "apiVersion": found.api_version}
-            return self._make(found, head | copied(value), now - age_seconds, owner)
-
     def object(self, kind: str, namespace: str, name: str) -> Obj | None:
         """Returns an object as it is; None if it does not exist."""
         with self._cluster.lock:
             stored = self._cluster.store.get(called(kind), Key(namespace, name))
             return copied(stored.value) if stored else None
-
-    def objects(self, kind: str, namespace: str = "") -> list[Obj]:
-        """Returns all objects of a kind, in the order of lists; of one namespace if given."""
-        with self._cluster.lock:
-            found = self._cluster.store.all(called(kind))
-            return [copied(found[key].value) for key in sorted(found, key=IN_ORDER) if namespace in ("", key.namespace)]
-
-    def names(self, kind: str, namespace: str = "") -> list[str]:
-        """Returns the names of all objects of a kind."""
-        return [str(value["metadata"]["name"]) for value in self.objects(kind, namespace)]
 
     def change(self, kind: str, namespace: str, name: str, change: Callable[[Obj], None]) -> Obj:
         """Changes an object in place, including its status, as its controller would."""
@@ -122,15 +86,6 @@ class ObjectControls(ClusterControls):
         def put(value: Obj) -> None:
             merged = value.get("status", {}) | status
             value["status"] = {key: part for key, part in merged.items() if part is not None}
-
-        return self.change(kind, namespace, name, put)
-
-    def set_labels(self, kind: str, namespace: str, name: str, **labels: str | None) -> Obj:
-        """Sets labels; None removes a label. Names that are no identifiers go as `**{"a/b": "c"}`."""
-
-        def put(value: Obj) -> None:
-            merged = (value["metadata"].get("labels") or {}) | labels
-            value["metadata"]["labels"] = {key: part for key, part in merged.items() if part is not None}
 
         return self.change(kind, namespace, name, put)
 
@@ -154,6 +109,89 @@ class ObjectControls(ClusterControls):
             stored = self._stored(called(kind), namespace, name)
             options = deletion.DeleteOptions(grace_seconds=grace_seconds)
             return deletion.delete(self._cluster.store, stored, options, now).is_deleted
+
+    def pod(
+        self,
+        namespace: str,
+        name: str,
+        *,
+        labels: Mapping[str, str] | None = None,
+        annotations: Mapping[str, str] | None = None,
+        containers: Sequence[str] = (RUNNER,),
+        running: bool = True,
+        node: str = "node-1",
+        owner: Obj | None = None,
+        service_account: str = "default",
+        grace_seconds: int = 30,
+        finalizers: Sequence[str] = (),
+        age_seconds: float = 600,
+    ) -> Obj:
+        """Creates a pod, and its service account if it does not exist; `node=""` leaves it unscheduled."""
+        shape = shapes.PodShape(
+            namespace,
+            name,
+            labels or {},
+            annotations or {},
+            containers,
+            node,
+            running and bool(node),
+            service_account,
+            grace_seconds,
+            finalizers,
+        )
+        with self._at() as now:
+            created_at = now - age_seconds
+            if self._cluster.store.get(SERVICE_ACCOUNTS, Key(namespace, service_account)) is None:
+                self._cluster.namespace(namespace)
+            if self._cluster.store.get(SERVICE_ACCOUNTS, Key(namespace, service_account)) is None:
+                self.service_account(namespace, service_account)
+            return self._make(PODS, shapes.pod(shape, created_at), created_at, owner)
+
+    def container_ends(
+        self,
+        namespace: str,
+        name: str,
+        *,
+        exit_code: int = 0,
+        signal: int | None = None,
+        reason: str = "",
+        message: str = "",
+        container: str = RUNNER,
+        restart: bool = False,
+        log: Sequence[str] = (),
+    ) -> Obj:
+        """Ends a container, after it has written `log`; the pod ends with its last container, unless restarted."""
+        with self._at() as now:
+            key = Key(namespace, name)
+            uid = self._cluster.kubelet.pod(key).value["metadata"]["uid"]
+            self._cluster.logs.write(uid, container, [ContainerLogLine(now, line) for line in log])
+            end = End(exit_code, signal, reason, message)
+            return copied(self._cluster.kubelet.container_ends(key, container, end, now, restart=restart))
+
+    def finish_deletion(self, namespace: str, name: str, *, exit_code: int | None = TERMINATED) -> None:
+        """Finishes a pod's deletion; `exit_code` None: without a report of its containers."""
+        with self._at() as now:
+            end = None if exit_code is None else End(exit_code)
+            self._cluster.kubelet.finish_deletion(Key(namespace, name), end, now)
+
+    def vanish(self, namespace: str, name: str) -> None:
+        """Removes it without a terminal state, as after a forced deletion or the removal of its node."""
+        with self._at():
+            self._cluster.kubelet.vanish(Key(namespace, name))
+
+    def kubelet_deletes_after(self, seconds: float | None) -> None:
+        """Sets how long each deletion takes; 0 is at once, None (the default) is never."""
+        with self._at():
+            self._cluster.kubelet.deletion_seconds = seconds
+
+    @contextmanager
+    def _at(self) -> Iterator[float]:
+        """Yields the time (epoch seconds) under the lock; applies the effects at the end."""
+        with self._cluster.lock:
+            try:
+                yield self._cluster.clock()
+            finally:
+                self._cluster.settle()
 
     def _stored(self, kind: ObjectKind, namespace: str, name: str) -> Stored:
         stored = self._cluster.store.get(kind, Key(namespace, name))
