@@ -40,7 +40,7 @@ class Fault:
 class Temporary(Fault):
     """A change that is undone when its time is over; `undo` gets the epoch second."""
 
-    undo: Callable[[float], None]
+    undo: Callable[[float], object]
 
     def end(self, at: float) -> None:
         """Undoes it."""

@@ -11,7 +11,7 @@ from ghapp.sandbox.documents import AccountDocuments, Document
 from ghapp.sandbox.faults import Faults, Withheld
 from ghapp.sandbox.fleet.jobs import SandboxRepository
 from ghapp.sandbox.fleet.life import FleetLife
-from ghapp.sandbox.fleet.runners import Roster, Runner
+from ghapp.sandbox.fleet.runners import Runner
 from ghapp.sandbox.runner_list import RunnerListPages
 
 
@@ -35,7 +35,9 @@ class ShardLayout:
         Each comes online again after the settling time or, with `badly`, only the first one does.
         """
         pool = self.pools[shard].name
-        runners = sorted((each for each in self._fleet.roster.registered.values() if each.pool == pool), key=_id)
+        runners = sorted(
+            (each for each in self._fleet.roster.registered.values() if each.pool == pool), key=lambda each: each.id
+        )
         jobs = [each.job for each in runners if each.job is not None]
         self._fleet.take_offline(runners, alive=False)
         for job in jobs:
@@ -62,10 +64,6 @@ def _shard_of(labels: Sequence[str]) -> str:
     return next((label.removeprefix(SHARD_LABEL) for label in labels if label.startswith(SHARD_LABEL)), "")
 
 
-def _id(runner: Runner) -> int:
-    return runner.id
-
-
 @dataclass(eq=False)
 class ElsewhereRegistered:
     """Runners that are registered at a repository or an enterprise."""
@@ -77,11 +75,6 @@ class ElsewhereRegistered:
 
     def __post_init__(self) -> None:
         self.pages = RunnerListPages(self.fleet.roster)
-
-    @property
-    def roster(self) -> Roster:
-        """The runners by id."""
-        return self.fleet.roster
 
 
 @dataclass(eq=False)

@@ -75,14 +75,30 @@ def page(title: str, content: str, status: int = HTTPStatus.OK) -> Response:
     return HTMLResponse(head + body, status)
 
 
-CHECK_RUN_PATH = "/{owner}/{repo}/runs/{check_run_id:int}"
-
-
-class CheckRunPages:
-    """The pages of a world."""
+class _Pages:
+    """Pages of a world; each is 404 where its path names nothing."""
 
     def __init__(self, world: World) -> None:
         self._world = world
+
+    def _organization(self, request: Request) -> Organization:
+        org = self._world.directory.organization(request.path_params["owner"])
+        if org is None:
+            raise HTTPException(HTTPStatus.NOT_FOUND)
+        return org
+
+    def _repository(self, request: Request) -> SandboxRepository:
+        repository = self._organization(request).repositories.get(request.path_params["repo"])
+        if repository is None:
+            raise HTTPException(HTTPStatus.NOT_FOUND)
+        return repository
+
+
+CHECK_RUN_PATH = "/{owner}/{repo}/runs/{check_run_id:int}"
+
+
+class CheckRunPages(_Pages):
+    """Check runs, with the buttons that people press."""
 
     def routes(self) -> list[Route]:
         """Returns all routes."""
@@ -94,23 +110,16 @@ class CheckRunPages:
 
     async def index(self, request: Request) -> Response:
         """Shows the check runs of a repository, newest first."""
-        found = self._repository(request)
-        if found is None:
-            return _not_found()
-        _, repository = found
-        items = [
-            f'<li><a href="/{repository.full_name}/runs/{number}">{escape(_check_run_title(posted))}</a></li>'
+        repository = self._repository(request)
+        items = (
+            _link(f"/{repository.full_name}/runs/{number}", _check_run_title(posted))
             for number, posted in reversed(repository.check_runs.items())
-        ]
-        listed = f"<ul>{''.join(items)}</ul>" if items else "<p>None yet.</p>"
-        return page(f"Checks of {repository.full_name}", listed)
+        )
+        return page(f"Checks of {repository.full_name}", _list(items))
 
     async def show(self, request: Request) -> Response:
         """Shows its text, and a button for each of its actions once it is completed."""
-        found = self._repository(request)
-        posted = None if found is None else found[1].check_runs.get(request.path_params["check_run_id"])
-        if posted is None:
-            return _not_found()
+        posted = self._check_run(request)
         output = posted.get("output") or {}
         conclusion = posted.get("conclusion")
         state = (
@@ -123,18 +132,17 @@ class CheckRunPages:
 
     async def press(self, request: Request) -> Response:
         """Presses a button or, without an identifier, "Re-run": notifies the App, and shows the page again."""
-        found = self._repository(request)
-        number = request.path_params["check_run_id"]
-        if found is None or number not in found[1].check_runs:
-            return _not_found()
+        self._check_run(request)
+        org, repository = self._organization(request), self._repository(request)
         identifier = (await form_fields(request)).get("identifier")
-        self._world.press_button(*found, number, identifier)
+        self._world.press_button(org, repository, request.path_params["check_run_id"], identifier)
         return RedirectResponse(request.url.path, HTTPStatus.SEE_OTHER)
 
-    def _repository(self, request: Request) -> tuple[Organization, SandboxRepository] | None:
-        org = self._world.directory.organization(request.path_params["owner"])
-        repository = None if org is None else org.repositories.get(request.path_params["repo"])
-        return None if org is None or repository is None else (org, repository)
+    def _check_run(self, request: Request) -> Document:
+        posted = self._repository(request).check_runs.get(request.path_params["check_run_id"])
+        if posted is None:
+            raise HTTPException(HTTPStatus.NOT_FOUND)
+        return posted
 
 
 def _status(posted: Document) -> str:
@@ -157,18 +165,11 @@ def _check_run_title(posted: Document) -> str:
     return f"{posted['name']}: {title}" if title else str(posted["name"])
 
 
-def _not_found() -> Response:
-    return page("Page not found", "", HTTPStatus.NOT_FOUND)
-
-
 MOST_RUNS = 50
 
 
-class WorkPages:
-    """The pages of a world."""
-
-    def __init__(self, world: World) -> None:
-        self._world = world
+class WorkPages(_Pages):
+    """Organizations, repositories, workflow runs, jobs and runners."""
 
     def routes(self) -> list[Route]:
         """Returns all routes; they are tried after those of the API, which may be at the same root."""
@@ -247,18 +248,6 @@ class WorkPages:
             content += f"<h2>Log</h2><pre>{escape(job.log)}</pre>"
         checks = _link(f"/{repository.full_name}/runs", "Check runs of Apps")
         return page(f"Job {job.id} of {repository.full_name}", f"{content}<p>{checks}</p>")
-
-    def _organization(self, request: Request) -> Organization:
-        org = self._world.directory.organization(request.path_params["owner"])
-        if org is None:
-            raise HTTPException(HTTPStatus.NOT_FOUND)
-        return org
-
-    def _repository(self, request: Request) -> SandboxRepository:
-        repository = self._organization(request).repositories.get(request.path_params["repo"])
-        if repository is None:
-            raise HTTPException(HTTPStatus.NOT_FOUND)
-        return repository
 
     def _run(self, repository: SandboxRepository, request: Request) -> Run | None:
         run_id = request.path_params["run_id"]

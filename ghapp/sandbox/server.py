@@ -163,26 +163,6 @@ class SandboxServer(Serving):
         raise LookupError("this sandbox has no App yet: config.app is false, and the manifest flow has created none")
 
     @property
-    def app_id(self) -> int:
-        """Returns the first App's id."""
-        return self.app.id
-
-    @property
-    def client_id(self) -> str:
-        """Returns the first App's client id."""
-        return self.app.client_id
-
-    @property
-    def private_key_pem(self) -> str:
-        """Returns the first App's key."""
-        return self.app.private_key_pem
-
-    @property
-    def webhook_secret(self) -> str:
-        """Returns the secret of the first App's deliveries."""
-        return self.app.hook.secret
-
-    @property
     def fleet(self) -> FleetLife:
         """Returns the first organization's fleet."""
         return next(iter(self.world.orgs.values())).fleet

@@ -73,7 +73,6 @@ class World:
         self.directory = Directory(self.documents, self.faults, self.now)
         self.registry = self.directory.registry
         self.orgs = self.directory.orgs
-        self.sender = self.directory.sender
         self.deliveries = Deliveries(self.now, self.faults)
         self.webhook_events = WebhookEvents(self.directory, self.deliveries)
         self.authorizations = Authorizations()

@@ -91,7 +91,7 @@ ANSWERS = {
 }
 
 DELIVERIES = {
-    "hook_unreachable": github_fault(lambda c, _, s: c.unreachable_webhook(seconds=s)),
+    "hook_unreachable": github_fault(lambda c, _, s: c.fail_deliveries(seconds=s)),
     "deliveries_lost": github_fault(lambda c, _, s: c.lose_deliveries(share=0.3, seconds=s)),
     "deliveries_fail": github_fault(lambda c, _, s: c.fail_deliveries(share=0.5, seconds=s)),
     "answers_to_deliveries_lost": github_fault(lambda c, _, s: c.fail_deliveries(arrive=True, share=0.5, seconds=s)),

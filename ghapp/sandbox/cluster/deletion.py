@@ -191,7 +191,7 @@ def _look_at(store: Store, stored: Stored, now: float) -> None:
     meta = stored.value["metadata"]
     owners = meta.get("ownerReferences")
     if owners:
-        present = [owner for owner in owners if _is_there(store, owner["uid"])]
+        present = [owner for owner in owners if store.by_uid(owner["uid"]) is not None]
         if not present:
             delete(store, stored, DeleteOptions(uid=meta["uid"]), now)
             return
@@ -247,7 +247,3 @@ def _dependents(store: Store, uid: str) -> list[tuple[Stored, Obj]]:
         for owner in stored.value["metadata"].get("ownerReferences") or ()
         if owner["uid"] == uid
     ]
-
-
-def _is_there(store: Store, uid: str) -> bool:
-    return store.by_uid(uid) is not None

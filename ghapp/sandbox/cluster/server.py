@@ -84,7 +84,9 @@ def _group(group: str, version: str) -> Obj:
 
 def _resources(group: str, version: str, kinds: Collection[ObjectKind]) -> Obj:
     listed: list[Obj] = []
-    for kind in sorted((kind for kind in kinds if (kind.group, kind.version) == (group, version)), key=_plural):
+    for kind in sorted(
+        (kind for kind in kinds if (kind.group, kind.version) == (group, version)), key=lambda kind: kind.plural
+    ):
         shown: Obj = {"singularName": kind.kind.lower(), "namespaced": kind.namespaced, "kind": kind.kind}
         listed.append({"name": kind.plural} | shown | {"verbs": _VERBS})
         if kind.has_status:
@@ -102,10 +104,6 @@ def _resources(group: str, version: str, kinds: Collection[ObjectKind]) -> Obj:
         )
     named = f"{group}/{version}" if group else version
     return {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": named, "resources": listed}
-
-
-def _plural(kind: ObjectKind) -> str:
-    return kind.plural
 
 
 JSON = "application/json"

@@ -42,7 +42,7 @@ class InstallationControls(Controls):
         for installation in self._installations(place):
             self.world.registry.uninstall(installation)
             self.world.webhook_events.installation(installation, "deleted")
-        self._undo_after(seconds, lambda _: self._reinstall(place))
+        self._undo_after(seconds, lambda _: self._install_all(place))
 
     @exposed
     def rename(self, org: str, login: str, *, seconds: float | None = None) -> None:
@@ -121,9 +121,6 @@ class InstallationControls(Controls):
                 installation.suspended_at = None
                 self.world.webhook_events.installation(installation, "unsuspend")
 
-    def _reinstall(self, place: Organization) -> None:
-        self._install_all(place)
-
     def _install_all(self, place: Organization) -> list[int]:
         installed = []
         for app in self.world.registry.apps.values():
@@ -175,13 +172,6 @@ class WebhookControls(Controls):
     ) -> None:
         """Attempts fail, redeliveries too, and are logged so; `arrive`: the receiver gets them all the same."""
         self._begin(Misattempt(Affected(self._rng(), events, share), status_code, status, arrive), org, seconds)
-
-    @exposed
-    def unreachable_webhook(self, org: str | None = None, *, seconds: float = FOREVER) -> None:
-        """No delivery reaches its receiver; each is logged as failed."""
-        affected = Affected(self._rng())
-        fault = Misattempt(affected, HTTPStatus.BAD_GATEWAY, "failed to connect to host", arrives=False)
-        self._begin(fault, org, seconds)
 
     @exposed
     def repeat_deliveries(

@@ -97,7 +97,7 @@ class Controls:
         until = self.world.now() + seconds
         self.world.faults.begin(fault, until=until, org_id=None if org is None else self._org(org).id)
 
-    def _undo_after(self, seconds: float | None, undo: Callable[[float], None]) -> None:
+    def _undo_after(self, seconds: float | None, undo: Callable[[float], object]) -> None:
         """Undoes a change after some seconds, or when all faults are ended; None: the change is permanent."""
         if seconds is not None:
             self._begin(Temporary(undo), None, seconds)

@@ -82,7 +82,7 @@ async def test_of_330_runners_that_finished_while_web_was_down_none_is_replaced(
         await sweep_installation(app.context, app.installation)
         await app.pass_(200)
         await sweep_installation(app.context, app.installation)
-        app.sandbox.control.unreachable_webhook("acme", seconds=50)
+        app.sandbox.control.fail_deliveries("acme", seconds=50)
         app.sandbox.control.queue("acme", labels=[POOL], count=330)
         await live(app, 60)
         assert not app.hook.received, "all three deliveries of each job have failed"
@@ -123,7 +123,7 @@ async def test_a_lost_ephemeral_runner_is_replaced_in_time_while_deliveries_are_
 async def stay_behind(app):
     """Deliveries about jobs fail, also when they are requested again."""
     app.listen()
-    app.sandbox.control.unreachable_webhook("acme")
+    app.sandbox.control.fail_deliveries("acme")
     app.sandbox.control.queue("acme", labels=["no-such-runner"], count=1)
     app.hook.status = 503
 
@@ -333,7 +333,7 @@ async def test_jobs_are_not_known_while_deliveries_are_missing_and_a_batch_may_b
     async with story(4) as app:
         app.listen()
         await sweep_installation(app.context, app.installation)
-        app.sandbox.control.unreachable_webhook("acme", seconds=50)
+        app.sandbox.control.fail_deliveries("acme", seconds=50)
         app.sandbox.control.queue("acme", labels=[POOL], count=2)
         await live(app, 60)
         now, org = app.clock(), await app.context.installations.one(app.installation)

@@ -130,7 +130,7 @@ async def test_a_repository_s_runners_and_those_of_its_organization_that_may_tak
 
 def own_runners(story):
     place = story.sandbox.world.orgs["acme"].at_repositories["api"]
-    return place.roster.registered.values()
+    return place.fleet.roster.registered.values()
 
 
 async def test_the_organization_s_runners_are_not_read_twice_for_its_repository(story):
@@ -201,7 +201,7 @@ async def test_a_job_for_a_larger_runner_that_github_hosts_is_none_of_ours(targe
 
 
 async def test_an_enterprise(story):
-    roster = story.sandbox.world.enterprises["acme-corp"].roster
+    roster = story.sandbox.world.enterprises["acme-corp"].fleet.roster
 
     def happens(control):
         control.in_world(lambda: roster.end(next(iter(roster.registered.values()))))

@@ -27,7 +27,7 @@ async def test_the_sign_in_goes_to_github_with_a_state_and_a_challenge(start, gi
     answer = await start().get("/sign-in/github")
     query = query_of(answer)
     assert answer.headers["location"].startswith(f"{github.url}/login/oauth/authorize?")
-    assert query["client_id"] == github.client_id
+    assert query["client_id"] == github.app.client_id
     assert query["redirect_uri"] == f"{HERE}/sign-in/callback"
     assert (query["code_challenge_method"], len(query["code_challenge"])) == ("S256", 43)
     assert len(query["state"]) >= 40
