@@ -220,7 +220,7 @@ class AuthorizationPages:
             text = "<p>The redirect_uri is not associated with this application.</p>"
             return page("Be careful!", text, HTTPStatus.BAD_REQUEST)
         if query.get("code_challenge") and query.get("code_challenge_method") != "S256":
-            return RedirectResponse(_with(redirect, query, {"error": "invalid_request"}), HTTPStatus.FOUND)
+            return RedirectResponse(_with_state(redirect, query, {"error": "invalid_request"}), HTTPStatus.FOUND)
         fields = {**query, "redirect_uri": redirect}
         buttons = [
             form(AUTHORIZE, f"Authorize {app.name} as {each.login}", {**fields, "login": each.login})
@@ -238,10 +238,10 @@ class AuthorizationPages:
         person = person_called(fields.get("login", ""))
         if person is None:
             denied = {"error": "access_denied", "error_description": "The user has denied your application access."}
-            return RedirectResponse(_with(redirect, fields, denied), HTTPStatus.FOUND)
+            return RedirectResponse(_with_state(redirect, fields, denied), HTTPStatus.FOUND)
         challenge, now = fields.get("code_challenge", ""), self._world.now()
         code = self._world.authorizations.authorize(app, person, redirect, challenge, now)
-        return RedirectResponse(_with(redirect, fields, {"code": code}), HTTPStatus.FOUND)
+        return RedirectResponse(_with_state(redirect, fields, {"code": code}), HTTPStatus.FOUND)
 
     async def exchange(self, request: Request) -> Response:
         """Answers 200 with a token or with an error, as JSON or as a form, by the `Accept` header."""
@@ -287,9 +287,9 @@ def _is_registered(app: App, redirect: str) -> bool:
     return False
 
 
-def _with(redirect: str, fields: dict[str, str], answer: dict[str, str]) -> str:
+def _with_state(redirect: str, fields: dict[str, str], answer: dict[str, str]) -> str:
     query = answer | ({"state": fields["state"]} if fields.get("state") else {})
-    return f"{redirect}{'&' if urlsplit(redirect).query else '?'}{urlencode(query)}"
+    return _with_query(redirect, query)
 
 
 def _answer(request: Request, document: dict[str, str | int]) -> Response:

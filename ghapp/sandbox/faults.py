@@ -211,19 +211,19 @@ class RequestFault(Fault):
 def error(status: int, body: Any = None, headers: dict[str, str] | None = None) -> AnswerInstead:
     """Returns an answer of this status; `body` is text, or anything else as JSON; without one GitHub's own shape."""
     if body is None:
-        body = document(status, HTTPStatus(status).phrase)
+        body = error_document(status, HTTPStatus(status).phrase)
     content = body.encode() if isinstance(body, str) else msgspec.json.encode(body)
     return AnswerInstead(status, content, headers or {})
 
 
-def document(status: int, message: str) -> dict[str, str]:
+def error_document(status: int, message: str) -> dict[str, str]:
     """Returns an error in GitHub's shape."""
-    return {"message": message, "documentation_url": DOCUMENTATION_URL, "status": str(status)}
+    return {"message": message, "documentation_url": DOCUMENTATION_URL, "status": str(int(status))}
 
 
 def over_secondary_limit(status: int, retry_after: str) -> AnswerInstead:
     """Returns 403 or 429 with this `retry-after`, as a proxy may have rewritten it."""
-    return error(status, document(status, SECONDARY_LIMIT), {"retry-after": retry_after})
+    return error(status, error_document(status, SECONDARY_LIMIT), {"retry-after": retry_after})
 
 
 def page(status: int) -> AnswerInstead:

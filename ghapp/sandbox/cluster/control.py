@@ -93,15 +93,9 @@ class ClusterControl:
         """Removes these finalizers, or all; an object that waited for that is deleted then."""
         with self._at():
             stored = self._stored(called(kind), namespace, name)
-            value = copied(stored.value)
-            left = [each for each in value["metadata"].get("finalizers", ()) if finalizers and each not in finalizers]
-            value["metadata"]["finalizers"] = left
-            if not left:
-                del value["metadata"]["finalizers"]
-            if deletion.is_done(value):
-                self._cluster.store.remove(stored.kind, stored.key)
-            else:
-                self._cluster.store.put(stored.kind, value)
+            present = stored.value["metadata"].get("finalizers", ())
+            left = [each for each in present if finalizers and each not in finalizers]
+            deletion.rewrite_metadata(self._cluster.store, stored, "finalizers", left)
 
     def delete(self, kind: str, namespace: str, name: str, *, grace_seconds: int | None = None) -> bool:
         """Deletes as any client would, with grace period and finalizers; True if the object is deleted already."""

@@ -19,7 +19,9 @@ from ghapp.sandbox.cluster.store import Obj, Store, Stored, copied, epoch_of, ti
 
 DEFAULT_GRACE_SECONDS = 30
 OVER = ("Failed", "Succeeded")
-POLICIES = {"Background": None, "Foreground": "foregroundDeletion", "Orphan": "orphan"}
+FOREGROUND = "foregroundDeletion"
+ORPHAN = "orphan"
+POLICIES = {"Background": None, "Foreground": FOREGROUND, "Orphan": ORPHAN}
 """The finalizer that each policy adds."""
 
 
@@ -167,10 +169,6 @@ def _whole(text: str) -> int:
         raise bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax') from None
 
 
-FOREGROUND = "foregroundDeletion"
-ORPHAN = "orphan"
-
-
 def collect(store: Store, now: float) -> None:
     """Deletes objects without an owner, and owners that wait for their dependents, until nothing changes."""
     while True:
@@ -196,7 +194,7 @@ def _look_at(store: Store, stored: Stored, now: float) -> None:
             delete(store, stored, DeleteOptions(uid=meta["uid"]), now)
             return
         if len(present) < len(owners):
-            _rewrite(store, stored, "ownerReferences", present)
+            rewrite_metadata(store, stored, "ownerReferences", present)
             return
     finalizers = meta.get("finalizers") or []
     if meta.get("deletionTimestamp"):
@@ -220,20 +218,21 @@ def _deletes_dependents(store: Store, uid: str, now: float) -> bool:
 def _orphan(store: Store, uid: str) -> None:
     for dependent, _ in _dependents(store, uid):
         owners = dependent.value["metadata"]["ownerReferences"]
-        _rewrite(store, dependent, "ownerReferences", [owner for owner in owners if owner["uid"] != uid])
+        rewrite_metadata(store, dependent, "ownerReferences", [owner for owner in owners if owner["uid"] != uid])
 
 
 def _let_go(store: Store, stored: Stored, finalizer: str) -> None:
     finalizers = [each for each in stored.value["metadata"]["finalizers"] if each != finalizer]
-    _rewrite(store, stored, "finalizers", finalizers)
+    rewrite_metadata(store, stored, "finalizers", finalizers)
 
 
-def _rewrite(store: Store, stored: Stored, name: str, left: list[Obj] | list[str]) -> None:
+def rewrite_metadata(store: Store, stored: Stored, name: str, left: list[Obj] | list[str]) -> None:
+    """Leaves these owners or finalizers; an object that waited for its last finalizer is deleted then."""
     value = copied(stored.value)
     if left:
         value["metadata"][name] = copied(left)
     else:
-        del value["metadata"][name]
+        value["metadata"].pop(name, None)
     if is_done(value):
         store.remove(stored.kind, stored.key)
     else:

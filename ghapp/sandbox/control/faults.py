@@ -132,7 +132,7 @@ class RequestFaultControls(Controls):
     @exposed
     def block_address(self, org: str | None = None, *, seconds: float = FOREVER) -> None:
         """The organization's IP allow list excludes the caller's address: 403 on every call by token."""
-        self._strike(faults.error(403, faults.document(403, faults.BLOCKED)), org, seconds, _BY_TOKEN)
+        self._strike(faults.error(403, faults.error_document(403, faults.BLOCKED)), org, seconds, _BY_TOKEN)
 
     @exposed
     def limits(self, *, org: str | None = None, limit: int | None = None, remaining: int | None = None) -> None:

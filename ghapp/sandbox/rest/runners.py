@@ -11,9 +11,10 @@ from starlette.responses import Response
 
 from ghapp.sandbox.config import READ_ONLY_LABELS
 from ghapp.sandbox.documents import Document, rfc3339_or_none, runner_document
+from ghapp.sandbox.faults import JSON
 from ghapp.sandbox.fleet.runners import DEFAULT_GROUP_ID, DEFAULT_GROUP_NAME
 from ghapp.sandbox.organizations import ElsewhereRegistered
-from ghapp.sandbox.rest.answers import JSON, RestError, Window, json_response, no_content, not_found, unprocessable
+from ghapp.sandbox.rest.answers import RestError, Window, json_response, no_content, not_found, unprocessable
 from ghapp.sandbox.rest.call import Caller, RestCall
 from ghapp.sandbox.rest.operation import RestOperation
 from ghapp.sandbox.runner_list import RunnerPlace
