@@ -171,9 +171,9 @@ class Registry:
 
     def installation_on(self, org: str, app: App) -> SandboxInstallation | None:
         """Returns the installation of an App on an organization."""
-        return next((i for i in self.of(app) if i.org == org), None)
+        return next((i for i in self.installations_of(app) if i.org == org), None)
 
-    def of(self, app: App) -> list[SandboxInstallation]:
+    def installations_of(self, app: App) -> list[SandboxInstallation]:
         """Returns an App's installations."""
         return [i for i in self.installations.values() if i.app is app]
 

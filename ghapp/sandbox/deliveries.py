@@ -283,7 +283,7 @@ class Deliveries:
         parcels: list[Parcel] = [
             (app, SentDelivery(0, guid, event, action, org_id, installation_id, repository_id, payload))
         ]
-        for detour in self._faults.at_work(Detour, org_id, self._clock()):
+        for detour in self._faults.active(Detour, org_id, self._clock()):
             parcels = detour.take(parcels, self._clock())
         self.post(parcels)
         return guid
@@ -351,7 +351,7 @@ class Deliveries:
 
     async def _attempt(self, client: httpx.AsyncClient, app: App, delivery: SentDelivery) -> SentDelivery:
         """Sends one delivery; returns it with its result, which a fault may change."""
-        faults = self._faults.at_work(Misattempt, delivery.org_id, self._clock())
+        faults = self._faults.active(Misattempt, delivery.org_id, self._clock())
         fault = next((fault for fault in faults if delivery in fault.affected), None)
         body = body_of(app, delivery)
         headers = dict(headers_of(app, delivery, body))

@@ -75,7 +75,7 @@ class Faults:
         """Starts a fault until then (epoch seconds), for one organization or for all."""
         self._windows.append(_Window(fault, until, org_id))
 
-    def at_work(self, kind: type[Kind], org_id: int | None, now: float) -> list[Kind]:
+    def active(self, kind: type[Kind], org_id: int | None, now: float) -> list[Kind]:
         """Returns the active faults of a kind for an organization; None is a request without an organization."""
         return [
             window.fault

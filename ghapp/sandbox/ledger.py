@@ -222,7 +222,7 @@ class Ledger:
         return loss if loss is not None and loss.restored_at is None else None
 
 
-def statement(seen: Ledger, deliveries: Deliveries) -> dict[str, Any]:
+def statement(ledger: Ledger, deliveries: Deliveries) -> dict[str, Any]:
     """Returns everything since the last reset; times in epoch seconds, by the sandbox's clock.
 
     `since`
@@ -247,22 +247,22 @@ def statement(seen: Ledger, deliveries: Deliveries) -> dict[str, Any]:
     """
     sent, failed = deliveries.sent, deliveries.failed
     return {
-        "since": seen.since,
-        "calls": {operation: msgspec.to_builtins(calls) for operation, calls in seen.calls.items()},
-        "by_org": {org: msgspec.to_builtins(calls) for org, calls in seen.by_org.items()},
+        "since": ledger.since,
+        "calls": {operation: msgspec.to_builtins(calls) for operation, calls in ledger.calls.items()},
+        "by_org": {org: msgspec.to_builtins(calls) for org, calls in ledger.by_org.items()},
         "pressure": {
             org: {"most_in_flight": each.most_in_flight, "most_points_a_minute": each.most_points_a_minute}
-            for org, each in seen.pressure.items()
+            for org, each in ledger.pressure.items()
         },
-        "losses": [_loss(loss) for loss in seen.losses],
-        "unnoticed": [f"{loss.org}/{loss.runner_id}" for loss in seen.losses if loss.unnoticed],
-        "wrongful_removals": msgspec.to_builtins(seen.wrongful_removals),
-        "wrongful_replacements": msgspec.to_builtins(seen.wrongful_replacements),
+        "losses": [_loss(loss) for loss in ledger.losses],
+        "unnoticed": [f"{loss.org}/{loss.runner_id}" for loss in ledger.losses if loss.unnoticed],
+        "wrongful_removals": msgspec.to_builtins(ledger.wrongful_removals),
+        "wrongful_replacements": msgspec.to_builtins(ledger.wrongful_replacements),
         "replacements": {
-            "asked": seen.asked.total(),
-            "repeated": seen.repeated,
-            "rejected": seen.rejected,
-            "doubled": seen.doubled(),
+            "asked": ledger.asked.total(),
+            "repeated": ledger.repeated,
+            "rejected": ledger.rejected,
+            "doubled": ledger.doubled(),
         },
         "deliveries": {
             "sent": sent.total(),

@@ -190,7 +190,7 @@ class Directory:
 
     def withheld_from_people(self, org: Organization, permission: str) -> int | None:
         """Returns the status of people's calls that need a withheld permission; None when it is not withheld."""
-        found = self._faults.at_work(Withheld, org.id, self._clock())
+        found = self._faults.active(Withheld, org.id, self._clock())
         return next((each.status for each in found if each.permission == permission), None)
 
     def installation_document(self, installation: SandboxInstallation) -> Document:
@@ -200,4 +200,4 @@ class Directory:
 
     def _withheld(self, installation: SandboxInstallation) -> list[Withheld]:
         home = self.orgs.get(installation.org.lower())
-        return [] if home is None else self._faults.at_work(Withheld, home.id, self._clock())
+        return [] if home is None else self._faults.active(Withheld, home.id, self._clock())

@@ -335,4 +335,4 @@ class ShownRunners:
         return self.org.pages.documents()
 
     def _views(self) -> list[RunnerFaults]:
-        return self.faults.at_work(RunnerFaults, self.org.id, self.now)
+        return self.faults.active(RunnerFaults, self.org.id, self.now)

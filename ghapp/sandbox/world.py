@@ -78,7 +78,7 @@ class World:
         self.authorizations = Authorizations()
         self.versions = VersionSchedule()
         self.limits = RateLimits(config.rate_limit)
-        self.account = Ledger(self.now())
+        self.ledger = Ledger(self.now())
         self.orgs |= {org.login.lower(): self._organization(org, number) for number, org in enumerate(config.orgs)}
         self.enterprises = {
             each.slug: self._elsewhere(FIRST_ENTERPRISE_ID + number, each.pools, f"enterprises/{each.slug}", number)
@@ -103,11 +103,11 @@ class World:
         """Ends faults that are over, advances all fleets to now, and handles their events."""
         self.faults.pass_time(self.now())
         for org in self.orgs.values():
-            for happening in org.fleet.step(self.now()):
-                self._send(org, happening)
+            for event in org.fleet.step(self.now()):
+                self._send(org, event)
         for place in self._elsewhere_registered():
-            for happening in place.fleet.step(self.now()):
-                self._note(happening)
+            for event in place.fleet.step(self.now()):
+                self._note(event)
 
     def place_called(self, name: str) -> RunnerPlace | None:
         """Returns the organization of this present or former name, or `owner/repository` or `enterprises/slug`."""
@@ -121,7 +121,7 @@ class World:
     def delete_runner(self, org: RunnerPlace, runner_id: int) -> Deletion:
         """Handles a client's DELETE of a runner, and records it in the ledger. GitHub trusts its own false answers."""
         now = self.now()
-        self.account.delete_asked(runner_id, now)
+        self.ledger.delete_asked(runner_id, now)
         runner = org.fleet.roster.registered.get(runner_id)
         shown = self.runners_of(org).find(runner_id)
         if shown is None or runner is None:
@@ -129,7 +129,7 @@ class World:
         if shown["busy"]:
             return "busy"
         if runner.alive:
-            self.account.wrongly_removed(org.login, runner, "delete", now)
+            self.ledger.wrongly_removed(org.login, runner, "delete", now)
         org.fleet.retire(runner, now)
         return "deleted"
 
@@ -145,10 +145,10 @@ class World:
         now, fleet = self.now(), org.fleet
         runner = fleet.roster.find(runner_id)
         registered = runner_id in fleet.roster.registered
-        self.account.replace_asked(org.login, runner_id, now, registered=registered)
+        self.ledger.replace_asked(org.login, runner_id, now, registered=registered)
         if runner is not None:
             if runner.alive and registered:
-                self.account.wrongly_removed(org.login, runner, "replace", now)
+                self.ledger.wrongly_removed(org.login, runner, "replace", now)
             fleet.tear_down(runner, now)
             pool = runner.pool
         if pool in fleet.pools and not barren:
@@ -158,14 +158,14 @@ class World:
         """Deletes registrations while their processes keep running."""
         org.fleet.lose(runners)
         for runner in runners:
-            self.account.lost(org.login, runner, self.now())
+            self.ledger.lost(org.login, runner, self.now())
 
     def restore(self, org: RunnerPlace, runners: list[Runner], at: float) -> None:
         """Restores those of them that are still lost."""
         back = [runner for runner in runners if runner.id in org.fleet.roster.zombies]
         org.fleet.restore(back, at)
         for runner in back:
-            self.account.restored(runner.id, at)
+            self.ledger.restored(runner.id, at)
 
     def announce_check_run(
         self,
@@ -205,21 +205,21 @@ class World:
             self.webhook_events.created(app, self.stated(self.now()))
         return app
 
-    def _send(self, org: Organization, happening: FleetEvent) -> None:
-        if isinstance(happening, JobMoved):
-            job = happening.job.with_clock_ahead(self.clock.github_ahead)
-            body = workflow_job(happening.action, job, self.url)
+    def _send(self, org: Organization, event: FleetEvent) -> None:
+        if isinstance(event, JobMoved):
+            job = event.job.with_clock_ahead(self.clock.github_ahead)
+            body = workflow_job(event.action, job, self.url)
             self.webhook_events.event(org, "workflow_job", body, repository=job.repository)
         else:
-            self._note(happening)
+            self._note(event)
 
-    def _note(self, happening: FleetEvent) -> None:
-        if isinstance(happening, JobMoved):
+    def _note(self, event: FleetEvent) -> None:
+        if isinstance(event, JobMoved):
             return
-        if isinstance(happening, RunnerEnded):
-            self.account.ended(happening.runner.id, happening.at)
-        elif happening.runner.replaces is not None:
-            self.account.replacement_online(happening.runner.replaces, happening.runner, happening.at)
+        if isinstance(event, RunnerEnded):
+            self.ledger.ended(event.runner.id, event.at)
+        elif event.runner.replaces is not None:
+            self.ledger.replacement_online(event.runner.replaces, event.runner, event.at)
 
     def _organization(self, config: OrgConfig, number: int) -> Organization:
         first_repository = FIRST_REPOSITORY_ID + 100 * number

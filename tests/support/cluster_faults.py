@@ -143,24 +143,24 @@ class ClusterFaults:
     def __init__(self, clock: Callable[[], float]) -> None:
         self.delay_seconds = 0.0
         self._clock = clock
-        self._troubles: list[ClusterFault] = []
+        self._faults: list[ClusterFault] = []
 
     def begin(self, fault: ClusterFault) -> ClusterFault:
         """Starts a fault, from any thread."""
-        self._troubles.append(fault)
+        self._faults.append(fault)
         return fault
 
     def end_all(self) -> None:
         """Ends all faults."""
-        for fault in self._troubles:
+        for fault in self._faults:
             fault.end()
-        self._troubles = []
+        self._faults = []
         self.delay_seconds = 0.0
 
     def effect_on(self, user: str, asked: ParsedRequest | None) -> ClusterFaultEffect | None:
         """Returns the effect on this request; the oldest fault is first."""
         now = self._clock()
-        return next((fault.effect for fault in self._troubles if fault.affects(user, asked, now)), None)
+        return next((fault.effect for fault in self._faults if fault.affects(user, asked, now)), None)
 
 
 def _status(code: int, *, retry_after: int = 1) -> AnswerInstead:

@@ -36,7 +36,7 @@ class DeleteOptions(NamedTuple):
 
 
 class DeletionOutcome(NamedTuple):
-    """The result: `gone`, or marked and still there."""
+    """The result: `is_deleted`, or marked and still stored."""
 
     stored: Stored
     is_deleted: bool
@@ -175,7 +175,7 @@ def collect(store: Store, now: float) -> None:
         version = store.version
         for stored in list(store.everything()):
             if _may_concern(stored) and store.get(stored.kind, stored.key) is stored:
-                _look_at(store, stored, now)
+                _collect_one(store, stored, now)
         if store.version == version:
             return
 
@@ -185,7 +185,7 @@ def _may_concern(stored: Stored) -> bool:
     return "ownerReferences" in meta or "deletionTimestamp" in meta
 
 
-def _look_at(store: Store, stored: Stored, now: float) -> None:
+def _collect_one(store: Store, stored: Stored, now: float) -> None:
     meta = stored.value["metadata"]
     owners = meta.get("ownerReferences")
     if owners:
@@ -200,9 +200,9 @@ def _look_at(store: Store, stored: Stored, now: float) -> None:
     if meta.get("deletionTimestamp"):
         if ORPHAN in finalizers:
             _orphan(store, meta["uid"])
-            _let_go(store, stored, ORPHAN)
+            _remove_finalizer(store, stored, ORPHAN)
         elif FOREGROUND in finalizers and not _deletes_dependents(store, meta["uid"], now):
-            _let_go(store, stored, FOREGROUND)
+            _remove_finalizer(store, stored, FOREGROUND)
 
 
 def _deletes_dependents(store: Store, uid: str, now: float) -> bool:
@@ -221,7 +221,7 @@ def _orphan(store: Store, uid: str) -> None:
         rewrite_metadata(store, dependent, "ownerReferences", [owner for owner in owners if owner["uid"] != uid])
 
 
-def _let_go(store: Store, stored: Stored, finalizer: str) -> None:
+def _remove_finalizer(store: Store, stored: Stored, finalizer: str) -> None:
     finalizers = [each for each in stored.value["metadata"]["finalizers"] if each != finalizer]
     rewrite_metadata(store, stored, "finalizers", finalizers)
 

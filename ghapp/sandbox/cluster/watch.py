@@ -120,12 +120,12 @@ class Watch:
         self._loop = asyncio.get_running_loop()
         self._woken = asyncio.Event()
         self._ending: Ending | None = None
-        self._gone = False
-        self._leave = store.listen(kind, self._hear)
+        self._is_disconnected = False
+        self._stop_listening = store.listen(kind, self._on_change)
 
     def close(self) -> None:
         """Stops listening."""
-        self._leave()
+        self._stop_listening()
 
     def end(self, how: Ending) -> None:
         """Ends it at once, from any thread; unsent events are dropped."""
@@ -143,7 +143,7 @@ class Watch:
             self._waiting.append(Bookmark(version))
             self._wake()
 
-    def _hear(self, change: StoredChange) -> None:
+    def _on_change(self, change: StoredChange) -> None:
         # A watch from a future version sends nothing until that version.
         if change.version > self._floor:
             self._waiting.append(change)
@@ -156,16 +156,16 @@ class Watch:
     async def serve(self, scope: Scope, receive: Receive, send: Send, cut: CutAfterEvent) -> None:
         """Sends its events until it ends, or the client disconnects."""
         await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
-        leaving = asyncio.create_task(self._await_leaving(receive))
+        disconnect = asyncio.create_task(self._await_disconnect(receive))
         try:
             await self._end(await self._send_all(send, cut), scope, send)
         finally:
-            leaving.cancel()
+            disconnect.cancel()
 
     async def _send_all(self, send: Send, cut: CutAfterEvent) -> Ending:
         until = self._loop.time() + self.wanted.seconds
         bookmark_at = self._loop.time() + BOOKMARK_SECONDS
-        while not self._gone:
+        while not self._is_disconnected:
             while self._waiting and self._ending is None:
                 item = self._waiting.popleft()
                 if isinstance(item, Ending):
@@ -176,7 +176,7 @@ class Watch:
                 await send(_chunk(line))
                 if not line.startswith(b'{"type":"BOOKMARK"') and (ending := cut()):
                     return ending
-                if self._gone:
+                if self._is_disconnected:
                     return Ending.BROKEN
             if self._ending is not None:
                 return self._ending
@@ -188,7 +188,7 @@ class Watch:
                     return Ending.ORDERLY
                 bookmark_at = now + BOOKMARK_SECONDS
             self._woken.clear()
-            if self._waiting or self._ending is not None or self._gone:
+            if self._waiting or self._ending is not None or self._is_disconnected:
                 continue
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._woken.wait(), min(until, bookmark_at) - now)
@@ -208,10 +208,10 @@ class Watch:
         if how in (Ending.ORDERLY, Ending.EXPIRED):
             await send({"type": "http.response.body", "body": b"", "more_body": False})
 
-    async def _await_leaving(self, receive: Receive) -> None:
+    async def _await_disconnect(self, receive: Receive) -> None:
         while (await receive())["type"] != "http.disconnect":
             pass
-        self._gone = True
+        self._is_disconnected = True
         self._woken.set()
 
     def _line(self, item: StoredChange | Stored | Bookmark) -> bytes | None:

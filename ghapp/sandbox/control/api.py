@@ -85,12 +85,12 @@ class Control(
     @exposed
     def account(self) -> dict[str, Any]:
         """Returns what the client did since the last reset, as `ledger.statement` describes it."""
-        return statement(self.world.account, self.world.deliveries)
+        return statement(self.world.ledger, self.world.deliveries)
 
     @exposed
     def reset_account(self) -> None:
         """Resets all counts; lost runners stay lost."""
-        self.world.account = Ledger(self.world.now())
+        self.world.ledger = Ledger(self.world.now())
         self.world.deliveries.reset_counts()
 
 

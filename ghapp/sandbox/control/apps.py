@@ -28,12 +28,12 @@ class InstallationControls(Controls):
         for installation in self._installations(place):
             installation.suspended_at = self.world.now()
             self.world.webhook_events.installation(installation, "suspend")
-        self._undo_after(seconds, lambda _: self._let_in(place))
+        self._undo_after(seconds, lambda _: self._unsuspend(place))
 
     @exposed
     def unsuspend(self, org: str) -> None:
         """Ends the suspension of the App."""
-        self._let_in(self._org(org))
+        self._unsuspend(self._org(org))
 
     @exposed
     def uninstall(self, org: str, *, seconds: float | None = None) -> None:
@@ -115,7 +115,7 @@ class InstallationControls(Controls):
         guids = [self.world.webhook_events.payload(installation, event, payload) for installation in installations]
         return [guid for guid in guids if guid is not None]
 
-    def _let_in(self, place: Organization) -> None:
+    def _unsuspend(self, place: Organization) -> None:
         for installation in self._installations(place):
             if installation.suspended_at is not None:
                 installation.suspended_at = None

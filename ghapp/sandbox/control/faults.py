@@ -68,7 +68,7 @@ class RequestFaultControls(Controls):
             effect = faults.error(status, body, headers)
         elif hang is not None:
             effect = Hang(hang)
-        self._strike(effect, org, seconds, match, method=method, times=times)
+        self._begin_on_requests(effect, org, seconds, match, method=method, times=times)
         return len(self.world.faults)
 
     @exposed
@@ -87,14 +87,14 @@ class RequestFaultControls(Controls):
         seconds: float = FOREVER,
     ) -> None:
         """A share of the calls, chosen by the seed, is answered with a 5xx."""
-        self._strike(faults.error(status), org, seconds, match, share=share)
+        self._begin_on_requests(faults.error(status), org, seconds, match, share=share)
 
     @exposed
     def reset_connections(
         self, org: str | None = None, *, share: float = 1.0, match: str = "", seconds: float = FOREVER
     ) -> None:
         """Connections are reset before there is an answer."""
-        self._strike(Reset(), org, seconds, match, share=share)
+        self._begin_on_requests(Reset(), org, seconds, match, share=share)
 
     @exposed
     def hang(
@@ -107,14 +107,14 @@ class RequestFaultControls(Controls):
         seconds: float = FOREVER,
     ) -> None:
         """Answers are delayed by `pause` seconds of the wall clock."""
-        self._strike(Hang(pause), org, seconds, match, share=share)
+        self._begin_on_requests(Hang(pause), org, seconds, match, share=share)
 
     @exposed
     def cut_short(
         self, org: str | None = None, *, share: float = 1.0, match: str = "", seconds: float = FOREVER
     ) -> None:
         """Answers end in the middle of their body, after the request took effect."""
-        self._strike(CutShort(), org, seconds, match, share=share)
+        self._begin_on_requests(CutShort(), org, seconds, match, share=share)
 
     @exposed
     def answer_html(
@@ -127,12 +127,12 @@ class RequestFaultControls(Controls):
         seconds: float = FOREVER,
     ) -> None:
         """Answers are HTML instead of JSON."""
-        self._strike(faults.page(status), org, seconds, match, share=share)
+        self._begin_on_requests(faults.page(status), org, seconds, match, share=share)
 
     @exposed
     def block_address(self, org: str | None = None, *, seconds: float = FOREVER) -> None:
         """The organization's IP allow list excludes the caller's address: 403 on every call by token."""
-        self._strike(faults.error(403, faults.error_document(403, faults.BLOCKED)), org, seconds, _BY_TOKEN)
+        self._begin_on_requests(faults.error(403, faults.error_document(403, faults.BLOCKED)), org, seconds, _BY_TOKEN)
 
     @exposed
     def limits(self, *, org: str | None = None, limit: int | None = None, remaining: int | None = None) -> None:
@@ -167,9 +167,9 @@ class RequestFaultControls(Controls):
         lasting = retry_after if seconds is None else seconds
         end = formatdate(self.world.now() + self.world.clock.github_ahead + retry_after, usegmt=True)
         text = str(retry_after) if stated is None else stated.replace("{date}", end)
-        self._strike(faults.over_secondary_limit(status, text), org, lasting, _BY_TOKEN)
+        self._begin_on_requests(faults.over_secondary_limit(status, text), org, lasting, _BY_TOKEN)
 
-    def _strike(
+    def _begin_on_requests(
         self,
         effect: RequestFaultEffect,
         org: str | None,

@@ -26,7 +26,7 @@ class TokenRequest(msgspec.Struct):
 
 def get_app(call: RestCall) -> Response:
     """The App itself."""
-    count = len(call.world.registry.of(call.app))
+    count = len(call.world.registry.installations_of(call.app))
     return json_response(call.world.documents.app(call.app) | {"installations_count": count})
 
 
@@ -34,7 +34,7 @@ def list_installations(call: RestCall) -> Response:
     """Everywhere it is installed, suspended ones too."""
     query = dict(call.request.query_params)
     window = Window.asked(query)
-    installations = call.world.registry.of(call.app)
+    installations = call.world.registry.installations_of(call.app)
     shown = [call.world.directory.installation_document(i) for i in window.cut(installations)]
     headers = window.link(f"{call.base}/app/installations", query, len(installations))
     return json_response(shown, headers=headers)

@@ -277,7 +277,7 @@ class RestCall:
     def _await_recognition(self, token: SandboxToken) -> None:
         """A token may be too young to be known."""
         home = self.world.directory.home_of(token.installation)
-        for fault in self.world.faults.at_work(TokensNotYetKnown, home.id, self.now):
+        for fault in self.world.faults.active(TokensNotYetKnown, home.id, self.now):
             status = fault.status_for(token, self.now)
             if status == HTTPStatus.UNAUTHORIZED:
                 raise RestError(HTTPStatus.UNAUTHORIZED, "Bad credentials")
