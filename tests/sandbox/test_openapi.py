@@ -324,7 +324,7 @@ def test_answers_under_faults_are_as_described_too(stage):
         ("secondary_limit", {"stated": "{date}"}, 403),
         ("exhaust_limit", {"status": 429}, 429),
         ("block_address", {}, 403),
-        ("server_errors", {}, 502),
+        ("fault", {"status": 502}, 502),
         ("empty_list", {}, 200),
         ("unlist", {"share": 0.5}, 200),
         ("miscount", {"by": 9}, 200),

@@ -45,89 +45,46 @@ class RequestFaultControls(Controls):
     @exposed
     def fault(
         self,
-        *,
-        match: str,
         org: str | None = None,
+        *,
+        match: str = "",
         method: str | None = None,
         status: int | None = None,
-        hang: float | None = None,
-        reset: bool = False,
         body: Any = None,
         headers: dict[str, str] | None = None,
+        html: bool = False,
+        hang: float | None = None,
+        reset: bool = False,
+        cut_short: bool = False,
+        share: float = 1.0,
         seconds: float = FOREVER,
         times: int | None = None,
     ) -> int:
-        """Matching requests get a `status`, `hang` for so many seconds, or are `reset`.
+        """A share of the matching calls, chosen by the seed, fails in one way; returns how many faults are active.
 
-        Lasts for `seconds`, and for so many `times`; returns how many faults are active.
+        `status`: they are answered so, in GitHub's shape, or with this `body` and `headers`, or with `html` for JSON.
+        `hang`: answers are delayed by so many seconds of the wall clock. `reset`: connections are reset before there is
+        an answer. `cut_short`: answers end in the middle of their body, after the request took effect.
+        The fault lasts for `seconds`, and for so many `times`.
         """
-        if [status is not None, hang is not None, reset].count(True) != 1:
-            raise ValueError("a fault needs exactly one of status, hang (seconds) and reset (true)")
-        effect: RequestFaultEffect = Reset()
+        effects: list[RequestFaultEffect] = []
         if status is not None:
-            effect = faults.error(status, body, headers)
-        elif hang is not None:
-            effect = Hang(hang)
-        self._begin_on_requests(effect, org, seconds, match, method=method, times=times)
+            effects.append(faults.page(status) if html else faults.error(status, body, headers))
+        if hang is not None:
+            effects.append(Hang(hang))
+        if reset:
+            effects.append(Reset())
+        if cut_short:
+            effects.append(CutShort())
+        if len(effects) != 1:
+            raise ValueError("a fault needs exactly one of status, hang (seconds), reset (true) and cut_short (true)")
+        self._begin_on_requests(effects[0], org, seconds, match, method=method, times=times, share=share)
         return len(self.world.faults)
 
     @exposed
     def no_faults(self) -> None:
         """Ends everything temporary: faults, false answers, and changes with `seconds`."""
         self.world.faults.end_all(self.world.now())
-
-    @exposed
-    def server_errors(
-        self,
-        org: str | None = None,
-        *,
-        status: int = 502,
-        share: float = 1.0,
-        match: str = "",
-        seconds: float = FOREVER,
-    ) -> None:
-        """A share of the calls, chosen by the seed, is answered with a 5xx."""
-        self._begin_on_requests(faults.error(status), org, seconds, match, share=share)
-
-    @exposed
-    def reset_connections(
-        self, org: str | None = None, *, share: float = 1.0, match: str = "", seconds: float = FOREVER
-    ) -> None:
-        """Connections are reset before there is an answer."""
-        self._begin_on_requests(Reset(), org, seconds, match, share=share)
-
-    @exposed
-    def hang(
-        self,
-        org: str | None = None,
-        *,
-        pause: float = 60.0,
-        share: float = 1.0,
-        match: str = "",
-        seconds: float = FOREVER,
-    ) -> None:
-        """Answers are delayed by `pause` seconds of the wall clock."""
-        self._begin_on_requests(Hang(pause), org, seconds, match, share=share)
-
-    @exposed
-    def cut_short(
-        self, org: str | None = None, *, share: float = 1.0, match: str = "", seconds: float = FOREVER
-    ) -> None:
-        """Answers end in the middle of their body, after the request took effect."""
-        self._begin_on_requests(CutShort(), org, seconds, match, share=share)
-
-    @exposed
-    def answer_html(
-        self,
-        org: str | None = None,
-        *,
-        status: int = 200,
-        share: float = 1.0,
-        match: str = "",
-        seconds: float = FOREVER,
-    ) -> None:
-        """Answers are HTML instead of JSON."""
-        self._begin_on_requests(faults.page(status), org, seconds, match, share=share)
 
     @exposed
     def block_address(self, org: str | None = None, *, seconds: float = FOREVER) -> None:

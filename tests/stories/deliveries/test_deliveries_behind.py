@@ -154,7 +154,7 @@ async def test_a_time_without_lists_does_not_count_to_that_hour(story):
         await lose_one(app)
         await stay_behind(app)
         await app.live_through_an_interval()
-        app.sandbox.control.server_errors("acme", seconds=7200)
+        app.sandbox.control.fault("acme", status=502, seconds=7200)
         for _ in range(40):
             await app.pass_(180)
             await sweep_installation(app.context, app.installation)
@@ -167,7 +167,7 @@ async def test_a_log_that_cannot_be_read_holds_up_a_loss_until_it_can(story):
     async with story() as app:
         app.listen()
         lost = await lose_one(app)
-        app.sandbox.control.server_errors(match="/app/hook/deliveries", seconds=600)
+        app.sandbox.control.fault(status=502, match="/app/hook/deliveries", seconds=600)
         for _ in range(4):
             await app.live_through_an_interval()
         assert await app.replacements() == []

@@ -465,7 +465,7 @@ async def test_what_ends_for_the_installation_ends_for_its_repositories(scoped):
 async def test_a_search_without_an_answer_changes_nothing(scoped):
     async with scoped(SCOPE + PATTERN) as app:
         before = await scopes(app)
-        app.sandbox.control.server_errors("acme")
+        app.sandbox.control.fault("acme", status=502)
         await wait(app, 3600)
         assert await scopes(app) == before
 
