@@ -23,6 +23,9 @@ from ghapp.sandbox.people import PEOPLE, USER_TOKEN_SECONDS, CodeError, person_c
 from ghapp.sandbox.rest.answers import json_response
 from ghapp.sandbox.world import World
 
+REFRESH_TOKEN_SECONDS = 15_897_600
+ROLES = {"mona": "an owner", "lisa": "a member", "olga": "an outside collaborator", "sam": "a stranger"}
+
 
 class HookAttributes(msgspec.Struct):
     """`hook_attributes` of a manifest."""
@@ -191,8 +194,6 @@ def _with_query(url: str, query: dict[str, str]) -> str:
 
 
 AUTHORIZE, EXCHANGE = "/login/oauth/authorize", "/login/oauth/access_token"
-REFRESH_TOKEN_SECONDS = 15_897_600
-ROLES = {"mona": "an owner", "lisa": "a member", "olga": "an outside collaborator", "sam": "a stranger"}
 
 
 class AuthorizationPages:

@@ -15,6 +15,8 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 TOKEN_SECONDS = 3600
 _RANK = {"read": 1, "write": 2, "admin": 3}
 
+MANIFEST_CODE_SECONDS = 3600
+
 
 @cache
 def key_pair(number: int) -> tuple[str, str]:  # noqa: ARG001 -- the key of the cache
@@ -106,9 +108,6 @@ def holds(permissions: dict[str, str], permission: str, level: str) -> bool:
     return _RANK.get(permissions.get(permission, ""), 0) >= _RANK[level]
 
 
-CODE_SECONDS = 3600
-
-
 @dataclass(slots=True)
 class Registry:
     """GitHub's records of Apps."""
@@ -196,7 +195,7 @@ class Registry:
     def promise(self, manifest: dict[str, Any], owner: str, now: float) -> str:
         """Returns a code for the credentials of a new App, valid once and for an hour."""
         code = secrets.token_hex(20)
-        self._codes[code] = (manifest, owner, now + CODE_SECONDS)
+        self._codes[code] = (manifest, owner, now + MANIFEST_CODE_SECONDS)
         return code
 
     def redeem(self, code: str, now: float) -> App | None:

@@ -26,6 +26,14 @@ import httpx
 from ghapp.sandbox.apps import App
 from ghapp.sandbox.faults import Fault, Faults
 
+#: Deliveries kept for each App; GitHub keeps those of three days.
+KEPT = 10_000
+KEPT_SECONDS = 3 * 86_400
+#: A receiver that has not answered by then has failed.
+ANSWER_SECONDS = 10.0
+SENDERS = 16
+RESPONSE_KEPT_BYTES = 2_000
+
 
 @dataclass(frozen=True, slots=True)
 class SentDelivery:
@@ -234,15 +242,6 @@ class Misattempt(Fault):
     status_code: int
     status: str
     arrives: bool
-
-
-#: Deliveries kept for each App; GitHub keeps those of three days.
-KEPT = 10_000
-KEPT_SECONDS = 3 * 86_400
-#: A receiver that has not answered by then has failed.
-ANSWER_SECONDS = 10.0
-SENDERS = 16
-RESPONSE_KEPT_BYTES = 2_000
 
 
 class Deliveries:

@@ -17,6 +17,9 @@ from ghapp.sandbox.fleet.runners import DEFAULT_GROUP_ID, DEFAULT_GROUP_NAME, Ru
 
 Document = dict[str, Any]
 
+WORKFLOW = "CI"
+WORKFLOW_PATH = ".github/workflows/ci.yml"
+
 
 def rfc3339(seconds: float) -> str:
     """Epoch seconds as GitHub writes a time: UTC, whole seconds."""
@@ -217,10 +220,6 @@ REPOSITORY_LINKS = {
     "teams_url": "/teams",
     "trees_url": "/git/trees{/sha}",
 }
-
-
-WORKFLOW = "CI"
-WORKFLOW_PATH = ".github/workflows/ci.yml"
 
 
 def runner_document(runner: Runner) -> Document:

@@ -25,6 +25,19 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from ghapp.sandbox.apps import SandboxToken
 from ghapp.sandbox.serving import break_connection
 
+JSON = "application/json; charset=utf-8"
+HTML = "text/html; charset=utf-8"
+DOCUMENTATION_URL = "https://docs.github.com/rest"
+SECONDARY_LIMIT = (
+    "You have exceeded a secondary rate limit. Please wait a few minutes before you try again."
+    " If you reach out to GitHub Support for help, please include the request ID."
+)
+BLOCKED = (
+    "Although you appear to have the correct authorization credentials, the organization has an IP allow list enabled,"
+    " and your IP address is not permitted to access this resource."
+)
+UNICORN = "<!DOCTYPE html>\n<html><head><title>Unicorn!</title></head><body>This page is taking too long.</body></html>"
+
 
 class Fault:
     """A temporary fault."""
@@ -101,20 +114,6 @@ class Faults:
         over, self._windows = self._windows, []
         for window in over:
             window.fault.end(now)
-
-
-JSON = "application/json; charset=utf-8"
-HTML = "text/html; charset=utf-8"
-DOCUMENTATION_URL = "https://docs.github.com/rest"
-SECONDARY_LIMIT = (
-    "You have exceeded a secondary rate limit. Please wait a few minutes before you try again."
-    " If you reach out to GitHub Support for help, please include the request ID."
-)
-BLOCKED = (
-    "Although you appear to have the correct authorization credentials, the organization has an IP allow list enabled,"
-    " and your IP address is not permitted to access this resource."
-)
-UNICORN = "<!DOCTYPE html>\n<html><head><title>Unicorn!</title></head><body>This page is taking too long.</body></html>"
 
 
 class RequestFaultEffect(Protocol):

@@ -14,6 +14,8 @@ from ghapp.sandbox.fleet.life import FleetLife
 from ghapp.sandbox.fleet.runners import Runner
 from ghapp.sandbox.runner_list import RunnerListPages
 
+SENDER = ("mona", 101)
+
 
 class ShardLayout:
     """The shards of one fleet, by name; an organization has one blue/green pool at most.
@@ -126,9 +128,6 @@ class Organization:
             repository.owner = login
         for name, place in self.at_repositories.items():
             place.login = f"{login}/{name}"
-
-
-SENDER = ("mona", 101)
 
 
 class Directory:

@@ -45,6 +45,9 @@ th, td { border: 1px solid var(--line); padding: .35rem .7rem; text-align: left;
 NOTICE = "A simulated GitHub; it runs on this machine alone."
 _MARKDOWN = MarkdownIt("commonmark", {"html": False}).enable("table")
 
+CHECK_RUN_PATH = "/{owner}/{repo}/runs/{check_run_id:int}"
+MOST_RUNS = 50
+
 
 async def form_fields(request: Request) -> dict[str, str]:
     """Returns the fields of a URL-encoded form, as a browser posts it."""
@@ -92,9 +95,6 @@ class _Pages:
         if repository is None:
             raise HTTPException(HTTPStatus.NOT_FOUND)
         return repository
-
-
-CHECK_RUN_PATH = "/{owner}/{repo}/runs/{check_run_id:int}"
 
 
 class CheckRunPages(_Pages):
@@ -163,9 +163,6 @@ def _buttons(target: str, posted: Document) -> str:
 def _check_run_title(posted: Document) -> str:
     title = (posted.get("output") or {}).get("title")
     return f"{posted['name']}: {title}" if title else str(posted["name"])
-
-
-MOST_RUNS = 50
 
 
 class WorkPages(_Pages):

@@ -23,6 +23,15 @@ _BREAK_KEY = "sandbox.break_connection"
 #: SO_LINGER on, for zero seconds: the peer sees a reset and no orderly end.
 _NO_LINGER = struct.pack("ii", 1, 0)
 
+BACKLOG = 2048
+START_SECONDS = 10
+STOP_SECONDS = 5
+GOODBYE_SECONDS = 0.01
+"""Time for connections to send that they are closed."""
+
+KEEP_ALIVE_SECONDS = 90
+"""Longer than any client keeps an idle connection: one that the server closes as it is used again fails a request."""
+
 
 class BreakableProtocol(HttpToolsProtocol):
     """HTTP whose requests can break their own connection."""
@@ -42,15 +51,6 @@ def break_connection(scope: Scope) -> None:
     act: Callable[[], None] = scope["extensions"][_BREAK_KEY]["act"]
     act()
 
-
-BACKLOG = 2048
-START_SECONDS = 10
-STOP_SECONDS = 5
-GOODBYE_SECONDS = 0.01
-"""Time for connections to send that they are closed."""
-
-KEEP_ALIVE_SECONDS = 90
-"""Longer than any client keeps an idle connection: one that the server closes as it is used again fails a request."""
 
 Lifespan = Callable[[Starlette], contextlib.AbstractAsyncContextManager[None]]
 BackgroundTasks = Callable[[], list[Coroutine[Any, Any, None]]]

@@ -15,6 +15,10 @@ from ghapp.sandbox.documents import Document, check_suite_id, commit_document, j
 from ghapp.sandbox.fleet.jobs import JobAction, SandboxJob, SandboxRepository
 from ghapp.sandbox.organizations import Directory, Organization
 
+#: Permission that an installation needs to receive an event; events without an entry need none.
+_PERMISSION_FOR = {"workflow_job": "actions", "check_run": "checks", "check_suite": "checks"}
+_BY_SUBSCRIPTION = frozenset({"workflow_job"})
+
 
 def workflow_job(action: JobAction, job: SandboxJob, url: str) -> Document:
     """Returns the payload of a job that was queued, started or completed."""
@@ -101,11 +105,6 @@ def repository_names(repositories: list[SandboxRepository]) -> list[Document]:
         }
         for repository in repositories
     ]
-
-
-#: Permission that an installation needs to receive an event; events without an entry need none.
-_PERMISSION_FOR = {"workflow_job": "actions", "check_run": "checks", "check_suite": "checks"}
-_BY_SUBSCRIPTION = frozenset({"workflow_job"})
 
 
 class WebhookEvents:

@@ -23,6 +23,12 @@ from ghapp.sandbox.ratelimits import RateLimits
 from ghapp.sandbox.runner_list import RunnerPlace, ShownRunners
 from ghapp.sandbox.webhook_events import WebhookEvents, check_run_event, workflow_job
 
+#: Runner ids of the first organization begin here, of the second a million later, so that a mix-up shows.
+FIRST_RUNNER_ID = 1_001
+FIRST_ORGANIZATION_ID = 5_001
+FIRST_REPOSITORY_ID = 800_001
+FIRST_ENTERPRISE_ID = 2_001
+
 
 class SandboxClock:
     """Epoch seconds that can be moved forward; with `running` False time stands still in between, for tests.
@@ -47,13 +53,6 @@ class SandboxClock:
 
 
 Deletion = Literal["deleted", "busy", "absent"]
-
-#: Runner ids of the first organization begin here, of the second a million later, so that a mix-up shows.
-FIRST_RUNNER_ID = 1_001
-FIRST_ORGANIZATION_ID = 5_001
-FIRST_REPOSITORY_ID = 800_001
-
-FIRST_ENTERPRISE_ID = 2_001
 
 
 class World:

@@ -29,6 +29,12 @@ from ghapp.sandbox.cluster.store import (
 LINES_KEPT = 10_000
 """Of each container; a kubelet rotates logs, too."""
 
+TERMINATED = 143
+"""128 and SIGTERM."""
+
+KILLED = 137
+"""128 and SIGKILL."""
+
 
 class ContainerLogLine(NamedTuple):
     """One line, and when it was written (epoch seconds)."""
@@ -128,12 +134,6 @@ def _cut(lines: list[ContainerLogLine], query: Mapping[str, str], now: float) ->
     text = "".join(f"{timestamp_nano(line.at)} {line.text}\n" if stamped else f"{line.text}\n" for line in lines)
     limit = number(query.get("limitBytes", ""), "limitBytes")
     return text.encode()[:limit].decode(errors="ignore") if limit else text
-
-
-TERMINATED = 143
-"""128 and SIGTERM."""
-KILLED = 137
-"""128 and SIGKILL."""
 
 
 class End(NamedTuple):

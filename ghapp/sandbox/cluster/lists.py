@@ -31,6 +31,18 @@ _WORD = re.compile(r"[^\s,()=!<>]+")
 _OPERATOR = re.compile(r"==|=|!=")
 _FIELD = re.compile(r"(?P<field>[^=!]+)(?P<operator>==|=|!=)(?P<value>.*)")
 
+CONTINUE_FORMAT = "meta.k8s.io/v1"
+ANY_VERSION = -1
+"""In a token: continue with the present objects, although their version is another than that of the first page."""
+
+TOO_OLD = "The resourceVersion for the provided list is too old."
+CONTINUE_TOO_OLD = (
+    "The provided continue parameter is too old to display a consistent list result. You can start a new list without"
+    " the continue parameter, or use the continue token in this response to retrieve the remainder of the results."
+    " Continuing with the provided token results in an inconsistent list - objects that were created, modified, or"
+    " deleted between the time the first chunk was returned and now may show up in the list."
+)
+
 
 class Requirement(NamedTuple):
     """One requirement on labels: `in`, `notin`, `exists` or `!`."""
@@ -190,19 +202,6 @@ class _Labels:
 
     def _refusal(self, why: str) -> StatusError:
         return bad_request(f"unable to parse requirement: {why}")
-
-
-CONTINUE_FORMAT = "meta.k8s.io/v1"
-ANY_VERSION = -1
-"""In a token: continue with the present objects, although their version is another than that of the first page."""
-
-TOO_OLD = "The resourceVersion for the provided list is too old."
-CONTINUE_TOO_OLD = (
-    "The provided continue parameter is too old to display a consistent list result. You can start a new list without"
-    " the continue parameter, or use the continue token in this response to retrieve the remainder of the results."
-    " Continuing with the provided token results in an inconsistent list - objects that were created, modified, or"
-    " deleted between the time the first chunk was returned and now may show up in the list."
-)
 
 
 class ListOptions(NamedTuple):

@@ -57,6 +57,15 @@ SERVER_VERSION: Obj = {
 }
 _VERBS = ["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"]
 
+JSON = "application/json"
+TEXT = "text/plain; charset=utf-8"
+PAGE_NOT_FOUND = b"404 page not found\n"
+_BEARER = "bearer "
+AS_USER = "/as/"
+"""A path that begins so has the bearer token next: kubectl sends none over plain HTTP."""
+
+TICK_SECONDS = 0.02
+
 
 def discovery_document(path: str, kinds: Collection[ObjectKind]) -> Obj | None:
     """Returns the document at a discovery path; None when there is none."""
@@ -106,21 +115,11 @@ def _resources(group: str, version: str, kinds: Collection[ObjectKind]) -> Obj:
     return {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": named, "resources": listed}
 
 
-JSON = "application/json"
-TEXT = "text/plain; charset=utf-8"
-PAGE_NOT_FOUND = b"404 page not found\n"
-_BEARER = "bearer "
-
-
 def application(
     cluster: SimulatedCluster, lifespan: Callable[[Starlette], AbstractAsyncContextManager[None]]
 ) -> Starlette:
     """Returns the application of a cluster."""
     return Starlette(routes=[Route("/{path:path}", ApiServer(cluster))], lifespan=lifespan)
-
-
-AS_USER = "/as/"
-"""A path that begins so has the bearer token next: kubectl sends none over plain HTTP."""
 
 
 def with_token_of_path(scope: Scope) -> Scope:
@@ -249,9 +248,6 @@ def _refused(refusal: StatusError) -> Response:
 
 def _headers() -> dict[str, str]:
     return {"cache-control": "no-cache, private", "audit-id": str(uuid.uuid4())}
-
-
-TICK_SECONDS = 0.02
 
 
 class ClusterServer(Serving):

@@ -25,6 +25,10 @@ Json = TypeVar("Json")
 SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 """The letters of generated names on a real server: they form no words."""
 
+FIRST_VERSION = 1000
+CHANGES_KEPT = 20_000
+"""Of each kind. The real server keeps five minutes of them in etcd, and by default as many as fit."""
+
 
 class Key(NamedTuple):
     """The key of an object of a kind; the namespace is empty at the cluster scope."""
@@ -137,11 +141,6 @@ def generated_name(prefix: str) -> str:
 def random_digits(count: int) -> str:
     """Returns so many digits, the first not 0."""
     return random.choice("123456789") + "".join(random.choices(string.digits, k=count - 1))
-
-
-FIRST_VERSION = 1000
-CHANGES_KEPT = 20_000
-"""Of each kind. The real server keeps five minutes of them in etcd, and by default as many as fit."""
 
 
 class StoredChange(NamedTuple):

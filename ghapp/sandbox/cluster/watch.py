@@ -27,6 +27,10 @@ from ghapp.sandbox.serving import break_connection
 DEFAULT_SECONDS = 1800
 """The default duration of a watch: the real server chooses between this and its double."""
 
+BOOKMARK_SECONDS = 60
+INITIAL_END = "k8s.io/initial-events-end"
+_HEADERS = [(b"content-type", b"application/json"), (b"cache-control", b"no-cache, private")]
+
 
 class Ending(Enum):
     """Ways in which a watch ends.
@@ -81,11 +85,6 @@ def options(query: Mapping[str, str]) -> WatchOptions:
 def _forbidden(why: str) -> StatusError:
     causes = [StatusCause("FieldValueForbidden", f"Forbidden: {why}", "resourceVersionMatch")]
     return invalid_as("ListOptions", "meta.k8s.io", "", causes)
-
-
-BOOKMARK_SECONDS = 60
-INITIAL_END = "k8s.io/initial-events-end"
-_HEADERS = [(b"content-type", b"application/json"), (b"cache-control", b"no-cache, private")]
 
 
 class Bookmark(NamedTuple):

@@ -44,6 +44,9 @@ _LABEL_RULE = (
 KEPT = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink")
 """Fields that an update takes from the stored object, whatever it contains; a wrong value of the first is refused."""
 
+_CHANGEABLE = ("activeDeadlineSeconds", "tolerations", "terminationGracePeriodSeconds")
+_CONTAINERS = ("containers", "initContainers")
+
 
 def check_shape(kind: ObjectKind, value: object, namespace: str) -> Obj:
     """Returns an object of this kind and for this namespace; StatusError (400) for anything else."""
@@ -151,10 +154,6 @@ def _go_type(value: object) -> str:
     if isinstance(value, bool):
         return "bool"
     return "number" if isinstance(value, int | float) else "object" if isinstance(value, dict) else "array"
-
-
-_CHANGEABLE = ("activeDeadlineSeconds", "tolerations", "terminationGracePeriodSeconds")
-_CONTAINERS = ("containers", "initContainers")
 
 
 class Written(NamedTuple):

@@ -33,6 +33,8 @@ from ghapp.sandbox.runner_list import History, Lingering, Miscounted, Misreporte
 #: Everything that is called with an installation's token, and not by the App itself.
 _BY_TOKEN = r"^/(?!app\b|app-manifests\b|orgs/[^/]+/installation$)"  # noqa: S105 -- no secret, a pattern of paths
 
+RUNNERS_PERMISSION = "organization_self_hosted_runners"
+
 
 class RequestFaultControls(Controls):
     """Controls of latency, faults and limits."""
@@ -146,9 +148,6 @@ class RequestFaultControls(Controls):
         if org is None:
             spenders += [spender_of(each) for each in PEOPLE]
         return [self.world.limits.meter(each, self.world.now()) for each in spenders]
-
-
-RUNNERS_PERMISSION = "organization_self_hosted_runners"
 
 
 class ResponseFaultControls(Controls):

@@ -17,6 +17,9 @@ from ghapp.sandbox.fleet.runners import GroupAccess, VersionEnd
 from ghapp.sandbox.fleet_pods import FleetPods
 from ghapp.sandbox.organizations import Organization
 
+NOTICED_AFTER_SECONDS = 8.0
+"""From a runner's death until GitHub ends its job; on GitHub it takes ten minutes."""
+
 
 class RunnerControls(Controls):
     """Controls of registrations and connections."""
@@ -151,10 +154,6 @@ class ControllerControls(Controls):
     def barren_controller(self, *, barren: bool = True) -> None:
         """The controller accepts events and starts no runners."""
         self.controller.barren = barren
-
-
-NOTICED_AFTER_SECONDS = 8.0
-"""From a runner's death until GitHub ends its job; on GitHub it takes ten minutes."""
 
 
 class RunnerPodControls(Controls):

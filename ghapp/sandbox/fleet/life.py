@@ -30,6 +30,14 @@ from ghapp.sandbox.fleet.runners import (
 #: Completed jobs that are kept.
 JOBS_KEPT = 5_000
 
+FAILING_SHARE = 0.06
+REFUSED_SECONDS = (2.0, 6.0)
+"""How long a runner is online that GitHub refuses because of its version."""
+
+#: Job ids are 64 bits wide on GitHub; these are, too, and far from any runner's id.
+FIRST_JOB_ID = 40_000_000_000
+FIRST_RUN_ID = 10_000_000_000
+
 
 class JobBoard:
     """Jobs that wait for runners, and runners that wait for jobs. A job goes to a runner that has all its labels.
@@ -121,16 +129,6 @@ class Arrivals:
         if season == self._season:
             self._submit(pool, at)
             self._expect(pool, at)
-
-
-FAILING_SHARE = 0.06
-
-REFUSED_SECONDS = (2.0, 6.0)
-"""How long a runner is online that GitHub refuses because of its version."""
-
-#: Job ids are 64 bits wide on GitHub; these are, too, and far from any runner's id.
-FIRST_JOB_ID = 40_000_000_000
-FIRST_RUN_ID = 10_000_000_000
 
 
 class FleetLife:

@@ -35,6 +35,12 @@ _AS_OF_SEPTEMBER: Mapping[str, str | None] = {
 }
 """What GitHub's endpoint answered on 2026-09-29, by version."""
 
+DEFAULT_GROUP_ID = 1
+DEFAULT_GROUP_NAME = "Default"
+NAME_ALPHABET = string.ascii_lowercase + string.digits
+#: Ended runners that are kept.
+FORMER_KEPT = 20_000
+
 
 @dataclass(frozen=True, slots=True)
 class VersionEnd:
@@ -65,10 +71,6 @@ class VersionSchedule:
         """True if runners of the version get jobs."""
         end = self._ends.get(version, VersionEnd())
         return end.jobs_end_at is None or now < end.jobs_end_at
-
-
-DEFAULT_GROUP_ID = 1
-DEFAULT_GROUP_NAME = "Default"
 
 
 @dataclass(slots=True)
@@ -123,12 +125,6 @@ class Runner:
     def waiting(self) -> bool:
         """True if it would take a job now, were it registered."""
         return self.online and self.alive and not self.busy
-
-
-NAME_ALPHABET = string.ascii_lowercase + string.digits
-
-#: Ended runners that are kept.
-FORMER_KEPT = 20_000
 
 
 class Roster:
