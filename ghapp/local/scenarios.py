@@ -129,8 +129,8 @@ SCENARIOS = (
     NO_LABEL,
     Scenario(
         "github-down",
-        "server-errors",
-        {"seconds": 45},
+        "fault",
+        {"status": 502, "seconds": 45},
         "GitHub answers 502 for 45 s. States become unknown after a while, and no runner counts as lost.",
         "/orgs/acme/github",
     ),

@@ -81,7 +81,7 @@ class Controller:
 
     def _accept(self, webhook_id: str, event: CloudEvent, body: bytes) -> None:
         if webhook_id in self._accepted:
-            self._world.account.repeated += 1
+            self._world.ledger.repeated += 1
             return
         if event.type == REPLACE:
             asked = msgspec.json.decode(event.data, type=ReplaceData)
@@ -92,5 +92,5 @@ class Controller:
         self.events.append(msgspec.json.decode(body))
 
     def _reject(self, status: int, why: str) -> Response:
-        self._world.account.rejected += 1
+        self._world.ledger.rejected += 1
         return JSONResponse({"error": why}, status)

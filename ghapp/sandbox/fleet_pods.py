@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ghapp.sandbox.cluster.controls import ClusterControl
+from ghapp.sandbox.cluster.control import ClusterControl
 from ghapp.sandbox.cluster.shapes import AssignedJob
 from ghapp.sandbox.config import PoolPods
 from ghapp.sandbox.controller import Controller
 from ghapp.sandbox.fleet.runners import Runner
-from ghapp.sandbox.organization import Organization
+from ghapp.sandbox.organizations import Organization
 from ghapp.sandbox.world import World
 
 NAMESPACE = "runners"

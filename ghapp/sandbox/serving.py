@@ -1,10 +1,14 @@
-"""An application as a running server: on its own port, in its own thread, inside a `with` block."""
+"""An application as a running server: on its own port, in its own thread, inside a `with` block.
+
+Below HTTP, a request can break its own connection.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import socket
+import struct
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine
 from types import TracebackType
@@ -12,8 +16,12 @@ from typing import Any, Self
 
 import uvicorn
 from starlette.applications import Starlette
+from starlette.types import Scope
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from ghapp.sandbox.wire import BreakableProtocol
+_BREAK_KEY = "sandbox.break_connection"
+#: SO_LINGER on, for zero seconds: the peer sees a reset and no orderly end.
+_NO_LINGER = struct.pack("ii", 1, 0)
 
 BACKLOG = 2048
 START_SECONDS = 10
@@ -23,6 +31,26 @@ GOODBYE_SECONDS = 0.01
 
 KEEP_ALIVE_SECONDS = 90
 """Longer than any client keeps an idle connection: one that the server closes as it is used again fails a request."""
+
+
+class BreakableProtocol(HttpToolsProtocol):
+    """HTTP whose requests can break their own connection."""
+
+    def on_headers_complete(self) -> None:
+        """Gives the request a function that breaks its connection."""
+        self.scope.setdefault("extensions", {})[_BREAK_KEY] = {"act": self._break}
+        super().on_headers_complete()
+
+    def _break(self) -> None:
+        self.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
+        self.transport.abort()
+
+
+def break_connection(scope: Scope) -> None:
+    """Resets the connection of a request."""
+    act: Callable[[], None] = scope["extensions"][_BREAK_KEY]["act"]
+    act()
+
 
 Lifespan = Callable[[Starlette], contextlib.AbstractAsyncContextManager[None]]
 BackgroundTasks = Callable[[], list[Coroutine[Any, Any, None]]]

@@ -8,25 +8,26 @@ from collections.abc import Sequence
 from random import Random
 from typing import Literal
 
-from ghapp.sandbox.announcements import Announcements
 from ghapp.sandbox.apps import App, SandboxHook
 from ghapp.sandbox.config import OrgConfig, PoolConfig, SandboxConfig
 from ghapp.sandbox.deliveries import Deliveries
-from ghapp.sandbox.directory import Directory
-from ghapp.sandbox.documents.accounts import AccountDocuments
-from ghapp.sandbox.documents.payloads import check_run_event, workflow_job
-from ghapp.sandbox.documents.work import check_run_document
-from ghapp.sandbox.faults.faults import Faults
-from ghapp.sandbox.fleet.events import FleetEvent, JobMoved, RunnerEnded
+from ghapp.sandbox.documents import AccountDocuments, check_run_document
+from ghapp.sandbox.faults import Faults
 from ghapp.sandbox.fleet.jobs import SandboxRepository
 from ghapp.sandbox.fleet.life import FleetLife
-from ghapp.sandbox.fleet.runners import Runner
-from ghapp.sandbox.fleet.versions import VersionSchedule
-from ghapp.sandbox.ledger.ledger import Ledger
-from ghapp.sandbox.organization import ElsewhereRegistered, Organization, RunnerPlace
+from ghapp.sandbox.fleet.runners import FleetEvent, JobMoved, Runner, RunnerEnded, VersionSchedule
+from ghapp.sandbox.ledger import Ledger
+from ghapp.sandbox.organizations import Directory, ElsewhereRegistered, Organization
 from ghapp.sandbox.people import Authorizations, person_called
 from ghapp.sandbox.ratelimits import RateLimits
-from ghapp.sandbox.runnerview import ShownRunner
+from ghapp.sandbox.runner_list import RunnerPlace, ShownRunners
+from ghapp.sandbox.webhook_events import WebhookEvents, check_run_event, workflow_job
+
+#: Runner ids of the first organization begin here, of the second a million later, so that a mix-up shows.
+FIRST_RUNNER_ID = 1_001
+FIRST_ORGANIZATION_ID = 5_001
+FIRST_REPOSITORY_ID = 800_001
+FIRST_ENTERPRISE_ID = 2_001
 
 
 class SandboxClock:
@@ -53,13 +54,6 @@ class SandboxClock:
 
 Deletion = Literal["deleted", "busy", "absent"]
 
-#: Runner ids of the first organization begin here, of the second a million later, so that a mix-up shows.
-FIRST_RUNNER_ID = 1_001
-FIRST_ORGANIZATION_ID = 5_001
-FIRST_REPOSITORY_ID = 800_001
-
-FIRST_ENTERPRISE_ID = 2_001
-
 
 class World:
     """Organizations, Apps, limits, faults and the ledger. Belongs to one thread.
@@ -78,13 +72,12 @@ class World:
         self.directory = Directory(self.documents, self.faults, self.now)
         self.registry = self.directory.registry
         self.orgs = self.directory.orgs
-        self.sender = self.directory.sender
         self.deliveries = Deliveries(self.now, self.faults)
-        self.announcements = Announcements(self.directory, self.deliveries)
+        self.webhook_events = WebhookEvents(self.directory, self.deliveries)
         self.authorizations = Authorizations()
         self.versions = VersionSchedule()
         self.limits = RateLimits(config.rate_limit)
-        self.account = Ledger(self.now())
+        self.ledger = Ledger(self.now())
         self.orgs |= {org.login.lower(): self._organization(org, number) for number, org in enumerate(config.orgs)}
         self.enterprises = {
             each.slug: self._elsewhere(FIRST_ENTERPRISE_ID + number, each.pools, f"enterprises/{each.slug}", number)
@@ -101,19 +94,19 @@ class World:
         """Returns a moment as GitHub states it: by its own clock, which may be wrong."""
         return moment + self.clock.github_ahead
 
-    def runners_of(self, org: RunnerPlace) -> ShownRunner:
+    def runners_of(self, org: RunnerPlace) -> ShownRunners:
         """Returns the runners of a place as GitHub shows them now."""
-        return ShownRunner(org, self.faults, self.now())
+        return ShownRunners(org, self.faults, self.now())
 
     def tick(self) -> None:
         """Ends faults that are over, advances all fleets to now, and handles their events."""
         self.faults.pass_time(self.now())
         for org in self.orgs.values():
-            for happening in org.fleet.step(self.now()):
-                self._send(org, happening)
+            for event in org.fleet.step(self.now()):
+                self._send(org, event)
         for place in self._elsewhere_registered():
-            for happening in place.fleet.step(self.now()):
-                self._note(happening)
+            for event in place.fleet.step(self.now()):
+                self._note(event)
 
     def place_called(self, name: str) -> RunnerPlace | None:
         """Returns the organization of this present or former name, or `owner/repository` or `enterprises/slug`."""
@@ -127,7 +120,7 @@ class World:
     def delete_runner(self, org: RunnerPlace, runner_id: int) -> Deletion:
         """Handles a client's DELETE of a runner, and records it in the ledger. GitHub trusts its own false answers."""
         now = self.now()
-        self.account.delete_asked(runner_id, now)
+        self.ledger.delete_asked(runner_id, now)
         runner = org.fleet.roster.registered.get(runner_id)
         shown = self.runners_of(org).find(runner_id)
         if shown is None or runner is None:
@@ -135,7 +128,7 @@ class World:
         if shown["busy"]:
             return "busy"
         if runner.alive:
-            self.account.wrongly_removed(org.login, runner, "delete", now)
+            self.ledger.wrongly_removed(org.login, runner, "delete", now)
         org.fleet.retire(runner, now)
         return "deleted"
 
@@ -151,10 +144,10 @@ class World:
         now, fleet = self.now(), org.fleet
         runner = fleet.roster.find(runner_id)
         registered = runner_id in fleet.roster.registered
-        self.account.replace_asked(org.login, runner_id, now, registered=registered)
+        self.ledger.replace_asked(org.login, runner_id, now, registered=registered)
         if runner is not None:
             if runner.alive and registered:
-                self.account.wrongly_removed(org.login, runner, "replace", now)
+                self.ledger.wrongly_removed(org.login, runner, "replace", now)
             fleet.tear_down(runner, now)
             pool = runner.pool
         if pool in fleet.pools and not barren:
@@ -164,14 +157,14 @@ class World:
         """Deletes registrations while their processes keep running."""
         org.fleet.lose(runners)
         for runner in runners:
-            self.account.lost(org.login, runner, self.now())
+            self.ledger.lost(org.login, runner, self.now())
 
     def restore(self, org: RunnerPlace, runners: list[Runner], at: float) -> None:
         """Restores those of them that are still lost."""
         back = [runner for runner in runners if runner.id in org.fleet.roster.zombies]
         org.fleet.restore(back, at)
         for runner in back:
-            self.account.restored(runner.id, at)
+            self.ledger.restored(runner.id, at)
 
     def announce_check_run(
         self,
@@ -190,7 +183,7 @@ class World:
         body = check_run_event(action, document, repository, self.url, moment, identifier=identifier)
         if (person := person_called(by)) is not None:
             body["sender"] = self.documents.account(person.login, person.id, kind="User")
-        self.announcements.event(org, "check_run", body, repository=repository, app=app)
+        self.webhook_events.event(org, "check_run", body, repository=repository, app=app)
 
     def press_button(
         self,
@@ -208,24 +201,24 @@ class World:
         """Exchanges a code of the manifest flow for an App, and pings it; None for an invalid code."""
         app = self.registry.redeem(code, self.now())
         if app is not None:
-            self.announcements.created(app, self.stated(self.now()))
+            self.webhook_events.created(app, self.stated(self.now()))
         return app
 
-    def _send(self, org: Organization, happening: FleetEvent) -> None:
-        if isinstance(happening, JobMoved):
-            job = happening.job.with_clock_ahead(self.clock.github_ahead)
-            body = workflow_job(happening.action, job, self.url)
-            self.announcements.event(org, "workflow_job", body, repository=job.repository)
+    def _send(self, org: Organization, event: FleetEvent) -> None:
+        if isinstance(event, JobMoved):
+            job = event.job.with_clock_ahead(self.clock.github_ahead)
+            body = workflow_job(event.action, job, self.url)
+            self.webhook_events.event(org, "workflow_job", body, repository=job.repository)
         else:
-            self._note(happening)
+            self._note(event)
 
-    def _note(self, happening: FleetEvent) -> None:
-        if isinstance(happening, JobMoved):
+    def _note(self, event: FleetEvent) -> None:
+        if isinstance(event, JobMoved):
             return
-        if isinstance(happening, RunnerEnded):
-            self.account.ended(happening.runner.id, happening.at)
-        elif happening.runner.replaces is not None:
-            self.account.replacement_online(happening.runner.replaces, happening.runner, happening.at)
+        if isinstance(event, RunnerEnded):
+            self.ledger.ended(event.runner.id, event.at)
+        elif event.runner.replaces is not None:
+            self.ledger.replacement_online(event.runner.replaces, event.runner, event.at)
 
     def _organization(self, config: OrgConfig, number: int) -> Organization:
         first_repository = FIRST_REPOSITORY_ID + 100 * number

@@ -9,10 +9,10 @@ import msgspec
 from redis.asyncio import Redis
 
 from ghapp.github.deliveries import decode
-from ghapp.sandbox.delivery import signature
-from ghapp.sandbox.documents.accounts import AccountDocuments
-from ghapp.sandbox.documents.payloads import workflow_job
+from ghapp.sandbox.deliveries import signature
+from ghapp.sandbox.documents import AccountDocuments
 from ghapp.sandbox.fleet.jobs import JobAction, SandboxJob, SandboxRepository
+from ghapp.sandbox.webhook_events import workflow_job
 from ghapp.store import keys
 from ghapp.store.connect import connect
 from tests.bench.figure import Figure, middle

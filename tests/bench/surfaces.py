@@ -52,7 +52,9 @@ INCIDENTS = (
         {"seconds": 45},
         "may not read the organization|cannot be read",
     ),
-    Incident("GitHub 502 for 45 s", "server-errors", {"seconds": 45}, "does not answer, or answers|cannot be read"),
+    Incident(
+        "GitHub 502 for 45 s", "fault", {"status": 502, "seconds": 45}, "does not answer, or answers|cannot be read"
+    ),
     Incident("12 lost", "lose", {"count": 12, "pool": "linux-4vcpu"}, r"runners? (of linux-4vcpu (is|are) )?lost"),
     Incident("60 lost", "lose", {"count": 60, "pool": "linux-4vcpu"}, r"runners? (of linux-4vcpu (is|are) )?lost"),
     Incident("a pod lost", "lose-pod", {}, "counts? as (a )?runners?|phantom", False, PHANTOM_WITHIN_SECONDS),

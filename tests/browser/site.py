@@ -49,14 +49,14 @@ def site(folder, orgs=TWELVE, policy="", kind=Site, permissions=None, **environ)
     with SandboxServer(SandboxConfig(orgs=orgs, quiet=True, **more)) as github:
         (folder / "ghapp.toml").write_text(POLICY + policy.replace("{url}", github.controller_url))
         key = folder / "app.pem"
-        key.write_text(github.private_key_pem)
+        key.write_text(github.app.private_key_pem)
         key.chmod(0o600)
         environ = {
             "GHAPP_CONFIG": str(folder / "ghapp.toml"),
-            "GHAPP_APP_ID": str(github.app_id),
+            "GHAPP_APP_ID": str(github.app.id),
             "GHAPP_PRIVATE_KEY_FILE": str(key),
-            "GHAPP_WEBHOOK_SECRET": github.webhook_secret,
-            "GHAPP_CLIENT_ID": github.client_id,
+            "GHAPP_WEBHOOK_SECRET": github.app.hook.secret,
+            "GHAPP_CLIENT_ID": github.app.client_id,
             "GHAPP_CLIENT_SECRET": github.app.client_secret,
             "CONTROLLER_SECRET": github.controller_secret,
             **environ,

@@ -49,7 +49,7 @@ class Account(NamedTuple):
     """All counts of a run.
 
     Attributes:
-        seen: the sandbox' own account, `ghapp.sandbox.ledger.statement`.
+        seen: the sandbox' own account, `ghapp.sandbox.ledger`.
         sent: GUIDs of all deliveries that GitHub's record has.
         blocked: ids of jobs that block their key and will never run, and locks that never expire.
         resumed: how often a person had to resume a stopped fuse.

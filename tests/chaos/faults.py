@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from random import Random
 from typing import NamedTuple
 
-from ghapp.sandbox.control import Control
+from ghapp.sandbox.control.api import Control
 from tests.chaos.installation import CONFIRM_SECONDS, LARGE_POOL, ORG, OTHER_NAME, Installation
 
 Act = Callable[[Installation, Random, float], object]
@@ -66,11 +66,11 @@ ANSWERS = {
     "organization_renamed": github_fault(lambda c, _, s: c.rename(ORG, OTHER_NAME, seconds=s)),
     "installation_suspended": github_fault(lambda c, _, s: c.suspend(ORG, seconds=s)),
     "fresh_tokens_doubted": github_fault(lambda c, _, s: c.doubt_new_tokens(ORG, seconds=s)),
-    "server_errors": github_fault(lambda c, _, s: c.server_errors(share=0.5, seconds=s)),
-    "connections_reset": github_fault(lambda c, _, s: c.reset_connections(share=0.5, seconds=s)),
-    "answers_hang": github_fault(lambda c, _, s: c.hang(pause=15.0, share=0.3, seconds=s)),
-    "bodies_cut_short": github_fault(lambda c, _, s: c.cut_short(share=0.5, seconds=s)),
-    "html_instead_of_json": github_fault(lambda c, _, s: c.answer_html(share=0.7, seconds=s)),
+    "server_errors": github_fault(lambda c, _, s: c.fault(status=502, share=0.5, seconds=s)),
+    "connections_reset": github_fault(lambda c, _, s: c.fault(reset=True, share=0.5, seconds=s)),
+    "answers_hang": github_fault(lambda c, _, s: c.fault(hang=15.0, share=0.3, seconds=s)),
+    "bodies_cut_short": github_fault(lambda c, _, s: c.fault(cut_short=True, share=0.5, seconds=s)),
+    "html_instead_of_json": github_fault(lambda c, _, s: c.fault(status=200, html=True, share=0.7, seconds=s)),
     "address_blocked": github_fault(lambda c, _, s: c.block_address(ORG, seconds=s)),
     "list_leaves_out_live_runners": github_fault(lambda c, r, s: c.unlist(ORG, share=r.uniform(0.05, 0.6), seconds=s)),
     "list_leaves_out_and_counts": github_fault(lambda c, _, s: c.unlist(ORG, share=0.2, counted=True, seconds=s)),
@@ -91,7 +91,7 @@ ANSWERS = {
 }
 
 DELIVERIES = {
-    "hook_unreachable": github_fault(lambda c, _, s: c.unreachable_webhook(seconds=s)),
+    "hook_unreachable": github_fault(lambda c, _, s: c.fail_deliveries(seconds=s)),
     "deliveries_lost": github_fault(lambda c, _, s: c.lose_deliveries(share=0.3, seconds=s)),
     "deliveries_fail": github_fault(lambda c, _, s: c.fail_deliveries(share=0.5, seconds=s)),
     "answers_to_deliveries_lost": github_fault(lambda c, _, s: c.fail_deliveries(arrive=True, share=0.5, seconds=s)),

@@ -185,7 +185,7 @@ def test_a_key_of_another_app_is_reported_in_one_line(tmp_path):
         theirs = {**CREDENTIALS, "GHAPP_GITHUB_API_URL": sandbox.api_url, "GHAPP_REDIS_URL": url}
         line = one_line(ghapp("sweep", **theirs), 2)
         assert "GHAPP_APP_ID and the private key are of one App" in line
-        ours = {"GHAPP_APP_ID": str(sandbox.app_id), "GHAPP_PRIVATE_KEY": sandbox.private_key_pem}
+        ours = {"GHAPP_APP_ID": str(sandbox.app.id), "GHAPP_PRIVATE_KEY": sandbox.app.private_key_pem}
         well = ghapp("sweep", **{**theirs, **ours})
         assert well.returncode == 0, well.stderr
         head, found = well.stdout.splitlines()

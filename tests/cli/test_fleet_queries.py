@@ -124,7 +124,10 @@ async def test_that_an_offline_runner_may_be_a_phantom_is_in_the_same_words_in_b
     await known.add_runner(online(2, first_seen=known.now - 600, **changes))
     since = {key(GHOST._replace(subject="linux-2")): known.now - 30} if is_found else {}
     await ClusterSummaries(known.redis).keep(ACME, ClusterSummary(known.now, since, ()))
-    words = ("it has no working pod in the cluster, and may be a phantom", "  → wait: within two minutes of reading GitHub")
+    words = (
+        "it has no working pod in the cluster, and may be a phantom",
+        "  → wait: within two minutes of reading GitHub",
+    )
     expected = state == "offline" and is_found
     for command in (("runners",), ("explain", "acme", "linux-2")):
         shown = (await known.ask(*command)).stdout

@@ -13,9 +13,9 @@ from ghapp.errors import ReplacerUnavailableError
 from ghapp.github.transport import open_client
 from ghapp.loki.client import LogStore
 from ghapp.replace import cloudevents
-from ghapp.sandbox.cluster.server import ClusterServer
 from ghapp.settings import Settings
 from ghapp.tls import trusted
+from tests.support.cluster import SteeredCluster
 
 NO_LISTENER = "http://127.0.0.1:9"
 SECRET = "whsec_" + "c2VjcmV0IHNlY3JldCBzZWNyZXQgc2VjcmV0"
@@ -67,7 +67,7 @@ async def test_clients_of_github_controllers_and_logs_share_one_read_of_the_trus
 
 
 async def test_clusters_without_an_authority_share_one_read_of_the_trust_store(read, tmp_path):
-    with ClusterServer() as server:
+    with SteeredCluster() as server:
         environ = {"KUBECONFIG": str(server.kubeconfig(tmp_path / "kubeconfig"))}
         for _ in range(3):
             async with open_cluster(environ) as cluster:

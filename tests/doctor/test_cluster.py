@@ -21,12 +21,12 @@ from ghapp.leaks import doctor as reaper
 from ghapp.loki.client import JOURNAL_SELECTORS
 from ghapp.pods.pod import Container, Pod
 from ghapp.pods.store import DegradedSources, Pods
-from ghapp.sandbox.cluster.server import ClusterServer
 from ghapp.settings import PoolSettings, Settings
 from ghapp.store import keys
 from ghapp.store.heartbeats import Heartbeats
 from ghapp.store.locks import ROLE
 from tests.cluster.test_access import rule
+from tests.support.cluster import SteeredCluster
 from tests.support.loki import Loki, answer
 from tests.support.snapshots import record_snapshot
 
@@ -40,7 +40,7 @@ NOWHERE = PoolSettings("acme", "win")
 
 @pytest.fixture
 def api():
-    with ClusterServer() as server:
+    with SteeredCluster() as server:
         server.control.namespace("runners")
         server.control.namespace(HOME)
         yield server

@@ -182,8 +182,8 @@ async def test_a_suspended_installation_is_reported_at_once(story):  # noqa: F81
 
 async def test_a_failure_during_the_examination_hides_no_other_finding(story):  # noqa: F811
     async with story() as app:
-        app.sandbox.control.server_errors(match="^/app/hook/config")
-        app.sandbox.control.cut_short(match="^/app/installations")
+        app.sandbox.control.fault(status=502, match="^/app/hook/config")
+        app.sandbox.control.fault(cut_short=True, match="^/app/installations")
         found = await findings_by_name(app)
         assert found["deliveries", "webhook"].status == "wrong"
         assert found["github", "installations"].status == "wrong"

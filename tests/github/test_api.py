@@ -74,7 +74,7 @@ class BudgetRecorder:
 @pytest.fixture(scope="session")
 def private_key():
     with SandboxServer(SandboxConfig(quiet=True, ticking=False)) as sandbox:
-        return sandbox.private_key_pem
+        return sandbox.app.private_key_pem
 
 
 @pytest.fixture

@@ -50,7 +50,7 @@ def sandbox():
 
 @pytest.fixture
 async def open_checks(sandbox):
-    credentials = AppCredentials(str(sandbox.app_id), sandbox.private_key_pem, ("s",))
+    credentials = AppCredentials(str(sandbox.app.id), sandbox.app.private_key_pem, ("s",))
     async with GitHub.open(sandbox.api_url, credentials, TokenStore(), BudgetRecorder(), time.time) as github:
         acme = Installation(sandbox.installation_id(), "acme", 1)
 

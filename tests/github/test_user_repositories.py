@@ -23,7 +23,7 @@ def github():
 
 @pytest.fixture
 def authorization(github):
-    yield UserAuthorization(github.url, github.api_url, SignInClient(github.client_id, github.app.client_secret))
+    yield UserAuthorization(github.url, github.api_url, SignInClient(github.app.client_id, github.app.client_secret))
     github.control.no_faults()
 
 

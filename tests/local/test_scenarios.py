@@ -12,8 +12,8 @@ from ghapp.local.pipeline import SandboxDeploy, SandboxPipeline
 from ghapp.local.sandbox import REPLACERS, Sandbox, SandboxError
 from ghapp.local.scenarios import DEFAULT, KEYS, SCENARIOS, Director, keys_line, scenario_called
 from ghapp.sandbox import OrgConfig, SandboxConfig, SandboxServer, pools_of
-from ghapp.sandbox.cluster import ClusterServer
 from ghapp.sandbox.config import with_pods, with_rollout
+from tests.support.cluster import SteeredCluster
 from tests.test_makefile import MAKEFILE
 
 NAMES = ["loss", "mass-loss", "oom", "leak", "phantom", "permission", "no-label", "github-down", "gate"]
@@ -23,7 +23,7 @@ POOLS = with_pods(with_rollout(pools_of(300)))
 @pytest.fixture
 def github():
     with (
-        ClusterServer() as cluster,
+        SteeredCluster() as cluster,
         SandboxServer(SandboxConfig(orgs=(OrgConfig(pools=POOLS),), ticking=False, quiet=True), cluster) as server,
     ):
         yield server

@@ -49,7 +49,7 @@ def test_each_module_of_the_adapter_can_be_imported(module):
 async def test_the_app_authenticates_and_a_token_that_it_mints_reads_runners():
     with SandboxServer(SandboxConfig(quiet=True, ticking=False)) as github:
         async with open_client(github.api_url) as client:
-            app = GitHubTransport.as_app(str(github.app.id), github.private_key_pem, github.api_url, client)
+            app = GitHubTransport.as_app(str(github.app.id), github.app.private_key_pem, github.api_url, client)
             listed = expect(await app.send("GET", "/app/installations"), "installations")
             (installation, *_) = wire.installations(listed, LeftOutRows()).installations
             path = f"/app/installations/{installation.id}/access_tokens"

@@ -9,17 +9,17 @@ import pytest
 
 from ghapp.cluster.api import Cluster
 from ghapp.cluster.connection import open_cluster
-from ghapp.sandbox.cluster.server import ClusterServer
+from tests.support.cluster import SteeredCluster
 
 
 @pytest.fixture
-def server() -> Iterator[ClusterServer]:
-    with ClusterServer() as running:
+def server() -> Iterator[SteeredCluster]:
+    with SteeredCluster() as running:
         yield running
 
 
 @pytest.fixture
-async def cluster(server: ClusterServer, tmp_path: Path) -> AsyncIterator[Cluster]:
+async def cluster(server: SteeredCluster, tmp_path: Path) -> AsyncIterator[Cluster]:
     path = server.kubeconfig(tmp_path / "kubeconfig")
     async with open_cluster({"KUBECONFIG": str(path)}) as opened:
         yield opened

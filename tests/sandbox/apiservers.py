@@ -9,7 +9,8 @@ from typing import Any, Self
 
 import httpx
 
-from ghapp.sandbox.cluster import ADMIN, ClusterServer
+from ghapp.sandbox.cluster.cluster import ADMIN
+from tests.support.cluster import SteeredCluster
 
 NOON = 1_800_000_000.0
 """When a standing clock stands: 2027-01-15T08:00:00Z."""
@@ -35,7 +36,7 @@ class Clock:
 class Api(httpx.Client):
     """An API server with a client."""
 
-    def __init__(self, server: ClusterServer, user: str = ADMIN, clock: Clock | None = None) -> None:
+    def __init__(self, server: SteeredCluster, user: str = ADMIN, clock: Clock | None = None) -> None:
         super().__init__(base_url=server.url, headers={"authorization": f"Bearer {server.token(user)}"}, timeout=10)
         self.server = server
         self.control = server.control
@@ -46,7 +47,7 @@ class Api(httpx.Client):
     def served(cls) -> Iterator[Self]:
         """One with nothing in it but the namespace `runners`, and a clock that stands."""
         clock = Clock()
-        with ClusterServer(clock=clock) as server, cls(server, clock=clock) as api:
+        with SteeredCluster(clock=clock) as server, cls(server, clock=clock) as api:
             server.control.namespace("runners")
             yield api
 

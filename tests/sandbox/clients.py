@@ -15,8 +15,8 @@ from ghapp.sandbox import SandboxServer
 def app_jwt(sandbox: SandboxServer, key: str | None = None, **claims: Any) -> str:
     """A good JWT of the sandbox's App, but for what the claims change; None takes a claim out."""
     now = int(time.time())
-    stated = {"iss": sandbox.client_id, "iat": now - 60, "exp": now + 540} | claims
-    return jwt.encode({k: v for k, v in stated.items() if v is not None}, key or sandbox.private_key_pem, "RS256")
+    stated = {"iss": sandbox.app.client_id, "iat": now - 60, "exp": now + 540} | claims
+    return jwt.encode({k: v for k, v in stated.items() if v is not None}, key or sandbox.app.private_key_pem, "RS256")
 
 
 def app_client(sandbox: SandboxServer, encoded: str | None = None, base: str | None = None) -> httpx.Client:
@@ -42,7 +42,7 @@ CHALLENGE = "7w_YNF9DSfIdPf_pRjSq646_kPr-2-o9NAl16JGghdM"
 
 def authorized(sandbox: SandboxServer, login: str, **changes: str) -> dict[str, str]:
     """What a person's button adds to the callback's address; an empty login is the button that refuses."""
-    fields = {"client_id": sandbox.client_id, "redirect_uri": CALLBACK, "state": "s", "login": login} | changes
+    fields = {"client_id": sandbox.app.client_id, "redirect_uri": CALLBACK, "state": "s", "login": login} | changes
     answer = httpx.post(f"{sandbox.url}/login/oauth/authorize", data=fields)
     assert answer.status_code == 302, answer.text
     return dict(parse_qsl(urlsplit(answer.headers["location"]).query))
@@ -50,7 +50,7 @@ def authorized(sandbox: SandboxServer, login: str, **changes: str) -> dict[str, 
 
 def exchange(sandbox: SandboxServer, code: str, **changes: str) -> dict[str, Any]:
     """GitHub's answer to a code."""
-    fields = {"client_id": sandbox.client_id, "client_secret": sandbox.app.client_secret, "code": code} | changes
+    fields = {"client_id": sandbox.app.client_id, "client_secret": sandbox.app.client_secret, "code": code} | changes
     answer = httpx.post(f"{sandbox.url}/login/oauth/access_token", data=fields, headers={"accept": "application/json"})
     assert answer.status_code == 200
     document: dict[str, Any] = answer.json()

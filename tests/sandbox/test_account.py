@@ -68,7 +68,7 @@ def test_the_pressure_is_points_in_any_minute_and_calls_at_the_same_time(sandbox
     sandbox.control.step(seconds=60)
     acme.get(RUNNERS)
     assert sandbox.control.account()["pressure"] == {"acme": {"most_in_flight": 1, "most_points_a_minute": 8}}
-    sandbox.control.hang("acme", pause=0.3)
+    sandbox.control.fault("acme", hang=0.3)
     threads = [threading.Thread(target=acme.get, args=(RUNNERS,)) for _ in range(4)]
     for thread in threads:
         thread.start()

@@ -32,7 +32,7 @@ def test_its_links_lead_below_it_and_its_faults_strike_there(enterprise):
         following = acme.get("orgs/acme/actions/runners?per_page=10").links["next"]["url"]
         assert following.startswith(f"{enterprise.api_url}/organizations/5001/actions/runners?")
         assert len(acme.get(following).json()["runners"]) == 10
-        enterprise.control.server_errors("acme", match="^/orgs/acme/actions/runners$")
+        enterprise.control.fault("acme", status=502, match="^/orgs/acme/actions/runners$")
         assert acme.get("orgs/acme/actions/runners").status_code == 502
 
 

@@ -88,8 +88,9 @@ def test_a_repository_lists_its_check_runs(sandbox, posted):
 
 @pytest.mark.parametrize("path", ["/acme/.github/runs/1", "/acme/nothing/runs", "/unknown/api/runs/1"])
 def test_what_is_not_there_is_a_404_page(sandbox, path):
-    assert httpx.get(sandbox.url + path).status_code == 404
-    assert "Page not found" in httpx.get(sandbox.url + path).text
+    answer = httpx.get(sandbox.url + path, headers={"accept": "text/html"})
+    assert (answer.status_code, answer.headers["content-type"]) == (404, "text/html; charset=utf-8")
+    assert "Not Found" in answer.text
 
 
 def test_pressing_the_button_of_nothing_is_a_404_page(sandbox):

@@ -4,8 +4,9 @@ import httpx
 import pytest
 import yaml
 
-from ghapp.sandbox.cluster import ClusterCall, RbacRule
+from ghapp.sandbox.cluster.rbac import RbacRule
 from tests.sandbox.apiservers import ACCOUNTS, ALL_PODS, PODS, RUNNERS, Api, pod, status
+from tests.support.cluster_faults import ClusterCall
 
 REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 READ = ("get", "list", "watch")

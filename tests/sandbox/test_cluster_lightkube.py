@@ -10,14 +10,15 @@ from lightkube.models.meta_v1 import ObjectMeta
 from lightkube.resources.core_v1 import Pod, ServiceAccount
 from lightkube.types import PatchType
 
-from ghapp.sandbox.cluster import ClusterServer, RbacRule
+from ghapp.sandbox.cluster.rbac import RbacRule
+from tests.support.cluster import SteeredCluster
 
 EphemeralRunner = create_namespaced_resource("actions.github.com", "v1alpha1", "EphemeralRunner", "ephemeralrunners")
 
 
 @pytest.fixture
 async def server():
-    async with ClusterServer() as server:
+    async with SteeredCluster() as server:
         yield server
 
 
@@ -108,5 +109,5 @@ async def test_a_plain_404_is_no_api_error_to_it(server, client):
 
 
 def test_a_user_without_a_token_has_no_kubeconfig(tmp_path):
-    with ClusterServer() as server, pytest.raises(LookupError, match=r"control\.user"):
+    with SteeredCluster() as server, pytest.raises(LookupError, match=r"control\.user"):
         server.kubeconfig(tmp_path / "kubeconfig", "unknown")

@@ -2,10 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from ghapp.sandbox.cluster import AssignedJob
-from ghapp.sandbox.cluster.calls import CALLS_KEPT, ClusterCalls
-from ghapp.sandbox.cluster.logs import LINES_KEPT
-from ghapp.sandbox.cluster.requests import ParsedRequest
+from ghapp.sandbox.cluster.kubelet import LINES_KEPT
+from ghapp.sandbox.cluster.shapes import AssignedJob
 from tests.sandbox.apiservers import NOON, PODS, RUNNERS, Api, names, status
 
 LOG = f"{PODS}/a/log"
@@ -258,12 +256,3 @@ class TestLogs:
             api.control.vanish("runners", "a")
         kept = api.server.cluster.logs
         assert (kept._now, kept._previous) == ({}, {})
-
-
-@pytest.mark.parametrize("more", [0, 1], ids=["at the bound", "one past it"])
-def test_the_oldest_requests_are_dropped(more):
-    calls = ClusterCalls()
-    for number in range(CALLS_KEPT + more):
-        calls.note("reader", ParsedRequest("get", "", "v1", "pods", "runners", f"pod-{number}"), 200)
-    kept = calls.all()
-    assert (len(kept), kept[0].name, kept[-1].name) == (CALLS_KEPT, f"pod-{more}", f"pod-{CALLS_KEPT - 1 + more}")

@@ -6,8 +6,7 @@ from hypothesis import strategies as st
 
 from ghapp.sandbox.cluster import store as stores
 from ghapp.sandbox.cluster.kinds import PODS, SERVICE_ACCOUNTS
-from ghapp.sandbox.cluster.objects import Key
-from ghapp.sandbox.cluster.store import Store, VersionForgotten
+from ghapp.sandbox.cluster.store import Key, Store, VersionForgotten
 
 STEPS = st.lists(
     st.tuples(st.sampled_from("abc"), st.sampled_from(["put", "put", "remove", "forget"]), st.integers(0, 2)),

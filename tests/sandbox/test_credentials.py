@@ -14,9 +14,9 @@ RUNNERS = "/orgs/acme/actions/runners"
 
 
 def test_an_app_may_sign_with_its_id_or_its_client_id(sandbox):
-    for issuer in (str(sandbox.app_id), sandbox.client_id):
+    for issuer in (str(sandbox.app.id), sandbox.app.client_id):
         with app_client(sandbox, app_jwt(sandbox, iss=issuer)) as app:
-            assert app.get("/app").json()["id"] == sandbox.app_id
+            assert app.get("/app").json()["id"] == sandbox.app.id
 
 
 @pytest.mark.parametrize(

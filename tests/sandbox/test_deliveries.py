@@ -17,10 +17,10 @@ LABELS = ["self-hosted", "linux-4vcpu"]
 def test_a_delivery_is_signed_over_its_raw_body(sandbox, receiver):
     sandbox.control.head("acme", repository="api")
     (got,) = receiver.wait(1)
-    expected = hmac.new(sandbox.webhook_secret.encode(), got.body, hashlib.sha256).hexdigest()
+    expected = hmac.new(sandbox.app.hook.secret.encode(), got.body, hashlib.sha256).hexdigest()
     assert got.headers["x-hub-signature-256"] == f"sha256={expected}"
     assert got.headers["x-github-hook-installation-target-type"] == "integration"
-    assert got.headers["x-github-hook-installation-target-id"] == str(sandbox.app_id)
+    assert got.headers["x-github-hook-installation-target-id"] == str(sandbox.app.id)
     assert got.headers["user-agent"].startswith("GitHub-Hookshot/")
 
 

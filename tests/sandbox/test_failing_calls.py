@@ -24,7 +24,7 @@ def test_a_share_of_the_calls_fails_and_the_same_ones_for_the_same_seed(sandbox,
     def statuses():
         return [acme.get(RUNNERS).status_code for _ in range(40)]
 
-    sandbox.control.server_errors("acme", status=503, share=0.5, seconds=SECONDS)
+    sandbox.control.fault("acme", status=503, share=0.5, seconds=SECONDS)
     seen = statuses()
     assert set(seen) == {200, 503}
     assert 8 <= seen.count(503) <= 32
@@ -34,7 +34,7 @@ def test_a_share_of_the_calls_fails_and_the_same_ones_for_the_same_seed(sandbox,
 
 
 def test_a_connection_is_reset_before_there_is_an_answer(sandbox, acme, globex):
-    sandbox.control.reset_connections("acme", seconds=SECONDS)
+    sandbox.control.fault("acme", reset=True, seconds=SECONDS)
     with pytest.raises(httpx.ReadError):
         acme.get(RUNNERS)
     assert globex.get(ELSEWHERE).status_code == 200
@@ -45,7 +45,7 @@ def test_a_connection_is_reset_before_there_is_an_answer(sandbox, acme, globex):
 
 
 def test_a_body_ends_before_its_length_although_what_was_asked_is_done(sandbox, acme, globex):
-    sandbox.control.cut_short("acme", seconds=SECONDS)
+    sandbox.control.fault("acme", cut_short=True, seconds=SECONDS)
     with pytest.raises(httpx.RemoteProtocolError, match="without sending complete message body"):
         acme.get(RUNNERS)
     victim = next(iter(sandbox.fleet.roster.registered))
@@ -58,7 +58,7 @@ def test_a_body_ends_before_its_length_although_what_was_asked_is_done(sandbox, 
 
 @pytest.mark.parametrize("status", [200, 502])
 def test_html_comes_instead_of_json(sandbox, acme, globex, status):
-    sandbox.control.answer_html("acme", status=status, seconds=SECONDS)
+    sandbox.control.fault("acme", status=status, seconds=SECONDS, html=True)
     answer = acme.get(RUNNERS)
     assert answer.status_code == status
     assert answer.headers["content-type"].startswith("text/html")
@@ -69,7 +69,7 @@ def test_html_comes_instead_of_json(sandbox, acme, globex, status):
 
 
 def test_an_answer_comes_later_than_its_caller_waits(sandbox, acme, globex):
-    sandbox.control.hang("acme", pause=60, seconds=SECONDS)
+    sandbox.control.fault("acme", hang=60, seconds=SECONDS)
     with pytest.raises(httpx.ReadTimeout):
         acme.get(RUNNERS, timeout=0.1)
     assert globex.get(ELSEWHERE, timeout=5).status_code == 200
@@ -78,13 +78,13 @@ def test_an_answer_comes_later_than_its_caller_waits(sandbox, acme, globex):
 
 
 def test_only_the_paths_that_match_fail(sandbox, acme):
-    sandbox.control.server_errors("acme", match=r"/runners/\d+$")
+    sandbox.control.fault("acme", status=502, match=r"/runners/\d+$")
     assert acme.get(RUNNERS).status_code == 200
     assert acme.get(f"{RUNNERS}/1001").status_code == 502
 
 
 def test_calls_that_name_no_organization_fail_with_that_of_their_token(sandbox, acme, globex):
-    sandbox.control.server_errors("acme")
+    sandbox.control.fault("acme", status=502)
     assert acme.get("/rate_limit").status_code == 502
     assert globex.get("/rate_limit").status_code == 200
 
@@ -146,12 +146,12 @@ def test_an_address_that_is_not_on_the_allow_list_is_403_with_that_reason(sandbo
 
 
 def test_failures_add_up_and_the_first_reported_comes_first(sandbox, acme):
-    sandbox.control.answer_html("acme", match="/runners$")
-    sandbox.control.server_errors("acme")
+    sandbox.control.fault("acme", status=200, html=True, match="/runners$")
+    sandbox.control.fault("acme", status=502)
     assert acme.get(RUNNERS).text.startswith("<!DOCTYPE html>")
     assert acme.get(f"{RUNNERS}/1001").status_code == 502
     sandbox.control.no_faults()
-    sandbox.control.cut_short("acme")
+    sandbox.control.fault("acme", cut_short=True)
     sandbox.control.unlist("acme", share=1)
     with pytest.raises(httpx.RemoteProtocolError):
         acme.get(RUNNERS)

@@ -47,7 +47,7 @@ def test_a_delivery_may_be_lost_while_the_log_has_it_as_ok(sandbox, receiver, ap
 
 
 def test_a_receiver_that_is_not_reached_gets_it_when_it_is_asked_for_again_under_the_same_guid(sandbox, receiver, app):
-    sandbox.control.unreachable_webhook("acme", seconds=SECONDS)
+    sandbox.control.fail_deliveries("acme", seconds=SECONDS)
     guids = send(sandbox, 1, 2)
     send(sandbox, 3, org="globex")
     assert numbers(receiver.wait(1)) == [3]

@@ -5,9 +5,9 @@ from random import Random
 import pytest
 
 from ghapp.sandbox.config import Pace, PoolConfig, pools_of
-from ghapp.sandbox.fleet.events import JobMoved, RunnerEnded, RunnerOnline
 from ghapp.sandbox.fleet.jobs import SandboxRepository
 from ghapp.sandbox.fleet.life import FleetLife
+from ghapp.sandbox.fleet.runners import JobMoved, RunnerEnded, RunnerOnline
 
 NOON = 1_800_000_000.0
 PACE = Pace(job=(60, 60), boot=(5, 5), settle=(2, 2))

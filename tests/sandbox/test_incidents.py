@@ -177,7 +177,7 @@ def test_every_control_can_be_called_over_http(sandbox):
     account = httpx.get(f"{control}/account").json()
     assert [loss["runner_id"] for loss in account["losses"]] == lost
     assert httpx.post(f"{control}/account/reset").json() is None
-    assert httpx.get(control).json()["app_id"] == sandbox.app_id
+    assert httpx.get(control).json()["app_id"] == sandbox.app.id
 
 
 @pytest.mark.parametrize(

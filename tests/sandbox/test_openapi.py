@@ -15,8 +15,8 @@ import httpx
 import pytest
 
 from ghapp.sandbox import OrgConfig, PoolConfig, SandboxConfig, SandboxServer
-from ghapp.sandbox.application import OPERATIONS
 from ghapp.sandbox.config import FIRST_ELSEWHERE_ID
+from ghapp.sandbox.server import OPERATIONS
 from tests.sandbox.clients import app_client, installation_client, logged, person_client
 from tests.sandbox.conftest import SMALL
 from tests.sandbox.openapi import description, mistakes, statuses
@@ -324,7 +324,7 @@ def test_answers_under_faults_are_as_described_too(stage):
         ("secondary_limit", {"stated": "{date}"}, 403),
         ("exhaust_limit", {"status": 429}, 429),
         ("block_address", {}, 403),
-        ("server_errors", {}, 502),
+        ("fault", {"status": 502}, 502),
         ("empty_list", {}, 200),
         ("unlist", {"share": 0.5}, 200),
         ("miscount", {"by": 9}, 200),

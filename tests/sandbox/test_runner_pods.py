@@ -7,11 +7,11 @@ from collections import Counter
 import pytest
 
 from ghapp.sandbox import OrgConfig, PoolConfig, SandboxConfig, SandboxServer, pools_of
-from ghapp.sandbox.cluster import ClusterServer
 from ghapp.sandbox.config import with_pods
-from ghapp.sandbox.control import NoSuchThingError
-from ghapp.sandbox.control.runner_pods import NOTICED_AFTER_SECONDS
+from ghapp.sandbox.control.controls import NoSuchThingError
+from ghapp.sandbox.control.runners import NOTICED_AFTER_SECONDS
 from ghapp.sandbox.fleet_pods import CLEANUP_SECONDS, JOB_DONE_LOG, NAMESPACE
+from tests.support.cluster import SteeredCluster
 
 POOLS = (
     PoolConfig(name="vms", size=2),
@@ -57,7 +57,7 @@ class Site:
 @pytest.fixture
 def site():
     config = SandboxConfig(orgs=(OrgConfig(pools=POOLS),), quiet=True, ticking=False)
-    with ClusterServer() as cluster, SandboxServer(config, cluster) as github:
+    with SteeredCluster() as cluster, SandboxServer(config, cluster) as github:
         cluster.cluster.clock = github.world.now
         yield Site(github, cluster)
 

@@ -98,7 +98,7 @@ def test_a_configuration_that_cannot_be_is_refused_in_one_line(expected):
 def test_a_sandbox_without_an_app_reports_it():
     with SandboxServer(SandboxConfig(app=False, quiet=True)) as sandbox:
         with pytest.raises(LookupError, match="no App yet"):
-            _ = sandbox.app_id
+            _ = sandbox.app.id
         assert "app_id" not in sandbox.describe()
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from ghapp.sandbox import OrgConfig, SandboxConfig, SandboxServer, pools_of
 from ghapp.sandbox.config import with_rollout
-from ghapp.sandbox.control import NoSuchThingError
+from ghapp.sandbox.control.controls import NoSuchThingError
 from tests.sandbox.clients import installation_client
 
 POOLS = with_rollout(pools_of(30))

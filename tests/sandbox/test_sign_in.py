@@ -72,7 +72,7 @@ def test_a_refusal_redirects_with_an_error_and_the_state(sandbox):
 
 @pytest.mark.parametrize("redirect", ["https://elsewhere.example/", "http://127.0.0.1:9/elsewhere", ""])
 def test_an_unregistered_redirect_address_is_refused(sandbox, redirect):
-    query = {"client_id": sandbox.client_id, "redirect_uri": redirect}
+    query = {"client_id": sandbox.app.client_id, "redirect_uri": redirect}
     shown = httpx.get(f"{sandbox.url}/login/oauth/authorize", params=query)
     assert shown.status_code == (400 if redirect else 200)
     fields = {**query, "login": "mona"}

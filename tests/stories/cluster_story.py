@@ -11,7 +11,6 @@ from contextlib import ExitStack, contextmanager
 
 import httpx
 
-from ghapp.sandbox.cluster import ClusterServer
 from ghapp.sandbox.config import OrgConfig, PoolConfig, SandboxConfig
 from ghapp.sandbox.server import SandboxServer
 from ghapp.store.connect import connect, connect_sync
@@ -19,6 +18,7 @@ from ghapp.store.tokens import Tokens
 from tests.manifests.rendered import objects
 from tests.stories.processes import NORMAL_TIMINGS, environment, installed_a_minute_ago
 from tests.stories.sites import HOME, NAMESPACE, Site
+from tests.support.cluster import SteeredCluster
 from tests.support.local_redis import embedded_redis
 from tests.support.policy import acting
 from tests.support.ports import free_port
@@ -49,7 +49,7 @@ secret_env = "CONTROLLER_SECRET"
 @contextmanager
 def cluster_of_the_manifests():
     """The stand-in for the API server; what our roles may do there is what the manifests grant them."""
-    with ClusterServer() as api:
+    with SteeredCluster() as api:
         api.control.load_roles(objects("dev"))
         for name in (HOME, NAMESPACE):
             api.control.namespace(name)

@@ -28,9 +28,9 @@ def environment(sandbox, redis_url, policy: Path):
         "GHAPP_CONFIG": str(policy),
         "GHAPP_REDIS_URL": redis_url,
         "GHAPP_GITHUB_API_URL": sandbox.api_url,
-        "GHAPP_APP_ID": str(sandbox.app_id),
-        "GHAPP_PRIVATE_KEY": sandbox.private_key_pem,
-        "GHAPP_WEBHOOK_SECRET": sandbox.webhook_secret,
+        "GHAPP_APP_ID": str(sandbox.app.id),
+        "GHAPP_PRIVATE_KEY": sandbox.app.private_key_pem,
+        "GHAPP_WEBHOOK_SECRET": sandbox.app.hook.secret,
         "CONTROLLER_SECRET": sandbox.controller_secret,
     }
 

@@ -18,7 +18,6 @@ from redis import Redis
 
 from ghapp.pods.store import Pods
 from ghapp.queue.jobs import QUEUES
-from ghapp.sandbox.cluster import ClusterServer
 from ghapp.sandbox.server import SandboxServer
 from ghapp.settings import Settings
 from ghapp.store import keys
@@ -27,6 +26,7 @@ from ghapp.store.locks import ROLE
 from jobs.context import open_context
 from jobs.remediation.remediate import remediate_runner
 from tests.stories.processes import NORMAL_TIMINGS, Role, wait_for
+from tests.support.cluster import SteeredCluster
 
 HOME, NAMESPACE = "ghapp", "runners"
 WATCH, WORKER = (f"system:serviceaccount:{HOME}:ghapp-{role}" for role in ("watch", "worker"))
@@ -39,7 +39,7 @@ class Site:
     """What runs, and where: `began` are the roles in the order of their start."""
 
     github: SandboxServer
-    api: ClusterServer
+    api: SteeredCluster
     redis: ExitStack
     redis_url: str
     environ: dict[str, str]

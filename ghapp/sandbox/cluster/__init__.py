@@ -6,8 +6,8 @@ finalizers, graceful deletion, the status subresource, RBAC, and the messages of
 Properties of the real server that are simulated: a pod's `deletionTimestamp` is when its grace period ends, so it may
 be in the future; a pod that is deleted at once is seen marked first; a write without a change makes no version; when an
 object's last finalizer is removed, its DELETED event shows the object before that; items in a list of a built-in kind
-have no `kind`; flow control answers 429 in plain text; an unknown path, as of a CRD that is not installed, is answered
-with a `Status` by recent servers and plain text by older ones (`control.answers_plain_not_found`).
+have no `kind`; an unknown path, as of a CRD that is not installed, is answered
+with a `Status` by recent servers and plain text by older ones (`SimulatedCluster.plain_not_found`).
 
 Known differences:
 
@@ -25,31 +25,3 @@ Known differences:
 - Names in `pods/log` of lost nodes, audit ids and the like have the right form and random content.
 - ClusterRoles are not aggregated, and groups have no rules except those of every user.
 """
-
-from ghapp.sandbox.cluster.calls import ClusterCall
-from ghapp.sandbox.cluster.cluster import ADMIN
-from ghapp.sandbox.cluster.controls import ClusterControl
-from ghapp.sandbox.cluster.faults import ClusterFault
-from ghapp.sandbox.cluster.manifests import rules_of, users_of
-from ghapp.sandbox.cluster.objects import Obj
-from ghapp.sandbox.cluster.rbac import ANYTHING, RbacRule
-from ghapp.sandbox.cluster.server import ClusterServer
-from ghapp.sandbox.cluster.shapes import FINALIZER, REGISTRATION_FINALIZER, AssignedJob
-from ghapp.sandbox.cluster.watch_cuts import Ending
-
-__all__ = [
-    "ADMIN",
-    "ANYTHING",
-    "FINALIZER",
-    "REGISTRATION_FINALIZER",
-    "AssignedJob",
-    "ClusterCall",
-    "ClusterControl",
-    "ClusterFault",
-    "ClusterServer",
-    "Ending",
-    "Obj",
-    "RbacRule",
-    "rules_of",
-    "users_of",
-]

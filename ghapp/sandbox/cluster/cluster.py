@@ -1,4 +1,4 @@
-"""The cluster as a whole: objects, users, faults and watches. One lock guards all of them."""
+"""The cluster as a whole: objects, users and watches. One lock guards all of them."""
 
 from __future__ import annotations
 
@@ -7,20 +7,21 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 
-from ghapp.sandbox.cluster.calls import ClusterCalls
-from ghapp.sandbox.cluster.faults import ClusterFaults
-from ghapp.sandbox.cluster.garbage import collect
+from starlette.types import ASGIApp
+
+from ghapp.sandbox.cluster.deletion import collect
 from ghapp.sandbox.cluster.kinds import KINDS, NAMESPACES, PODS, SERVICE_ACCOUNTS, ObjectKind
-from ghapp.sandbox.cluster.kubelet import Kubelet
-from ghapp.sandbox.cluster.logs import Logs
-from ghapp.sandbox.cluster.metadata import stamp
-from ghapp.sandbox.cluster.objects import Key, Obj
+from ghapp.sandbox.cluster.kubelet import Kubelet, Logs
 from ghapp.sandbox.cluster.rbac import ANONYMOUS, ANYTHING, RbacRule, User
-from ghapp.sandbox.cluster.store import Store, StoredChange
-from ghapp.sandbox.cluster.watch import Watch
-from ghapp.sandbox.cluster.watch_cuts import Cuts
+from ghapp.sandbox.cluster.requests import ParsedRequest
+from ghapp.sandbox.cluster.store import Key, Obj, Store, StoredChange
+from ghapp.sandbox.cluster.watch import CutAfterEvent, Watch
+from ghapp.sandbox.cluster.writes import stamp
 
 ADMIN = "admin"
+
+Around = Callable[[str, ParsedRequest | None, ASGIApp], ASGIApp]
+"""Gets a user's name, the request (None: for no resource) and what answers it; returns what answers instead."""
 
 
 class SimulatedCluster:
@@ -31,6 +32,8 @@ class SimulatedCluster:
         installed: the kinds that are served.
         collects_garbage: dependents are deleted with their owners.
         expires_by_http: a watch from a dropped version is answered 410, and not 200 with an ERROR event.
+        around: wraps the answer to each request: tests record requests there, and make them fail.
+        cut: decides which watches end early.
         plain_not_found: an unknown path is answered in plain text, as by older API servers.
     """
 
@@ -41,9 +44,8 @@ class SimulatedCluster:
         self.logs = Logs()
         self.store.listen(PODS, self._forget_logs)
         self.kubelet = Kubelet(self.store, self.logs)
-        self.calls = ClusterCalls()
-        self.cuts = Cuts()
-        self.faults = ClusterFaults(clock)
+        self.around: Around = lambda _user, _asked, answer: answer
+        self.cut: CutAfterEvent = lambda: None
         self.watches: set[Watch] = set()
         self.installed: set[ObjectKind] = set(KINDS)
         self.users: dict[str, User] = {}

@@ -1,7 +1,10 @@
-"""What a DELETE does: at once, after the finalizers, or after the node.
+"""What a DELETE does: at once, after the finalizers, or after the node; and the garbage collector.
 
 Preconditions are checked first. An object with finalizers, and a pod that a node runs, is marked by
 `deletionTimestamp` and stays; a pod's is the time at which its grace period ends, so it may be in the future.
+
+The garbage collector deletes objects whose owners were deleted, by ownerReferences. The real one is a controller that
+runs moments later; here it runs as part of the write, unless a control stops it.
 """
 
 from __future__ import annotations
@@ -11,13 +14,14 @@ from typing import Any, NamedTuple
 import msgspec
 
 from ghapp.sandbox.cluster.kinds import PODS
-from ghapp.sandbox.cluster.objects import Obj, Stored, copied, epoch_of, timestamp, value_at
 from ghapp.sandbox.cluster.status import StatusCause, bad_request, conflict, invalid_as
-from ghapp.sandbox.cluster.store import Store
+from ghapp.sandbox.cluster.store import Obj, Store, Stored, copied, epoch_of, timestamp, value_at
 
 DEFAULT_GRACE_SECONDS = 30
 OVER = ("Failed", "Succeeded")
-POLICIES = {"Background": None, "Foreground": "foregroundDeletion", "Orphan": "orphan"}
+FOREGROUND = "foregroundDeletion"
+ORPHAN = "orphan"
+POLICIES = {"Background": None, "Foreground": FOREGROUND, "Orphan": ORPHAN}
 """The finalizer that each policy adds."""
 
 
@@ -32,7 +36,7 @@ class DeleteOptions(NamedTuple):
 
 
 class DeletionOutcome(NamedTuple):
-    """The result: `gone`, or marked and still there."""
+    """The result: `is_deleted`, or marked and still stored."""
 
     stored: Stored
     is_deleted: bool
@@ -163,3 +167,82 @@ def _whole(text: str) -> int:
         return int(text)
     except ValueError:
         raise bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax') from None
+
+
+def collect(store: Store, now: float) -> None:
+    """Deletes objects without an owner, and owners that wait for their dependents, until nothing changes."""
+    while True:
+        version = store.version
+        for stored in list(store.everything()):
+            if _may_concern(stored) and store.get(stored.kind, stored.key) is stored:
+                _collect_one(store, stored, now)
+        if store.version == version:
+            return
+
+
+def _may_concern(stored: Stored) -> bool:
+    meta = stored.value["metadata"]
+    return "ownerReferences" in meta or "deletionTimestamp" in meta
+
+
+def _collect_one(store: Store, stored: Stored, now: float) -> None:
+    meta = stored.value["metadata"]
+    owners = meta.get("ownerReferences")
+    if owners:
+        present = [owner for owner in owners if store.by_uid(owner["uid"]) is not None]
+        if not present:
+            delete(store, stored, DeleteOptions(uid=meta["uid"]), now)
+            return
+        if len(present) < len(owners):
+            rewrite_metadata(store, stored, "ownerReferences", present)
+            return
+    finalizers = meta.get("finalizers") or []
+    if meta.get("deletionTimestamp"):
+        if ORPHAN in finalizers:
+            _orphan(store, meta["uid"])
+            _remove_finalizer(store, stored, ORPHAN)
+        elif FOREGROUND in finalizers and not _deletes_dependents(store, meta["uid"], now):
+            _remove_finalizer(store, stored, FOREGROUND)
+
+
+def _deletes_dependents(store: Store, uid: str, now: float) -> bool:
+    """True if owners must wait for any of their dependents."""
+    waiting = False
+    for dependent, owner in _dependents(store, uid):
+        waiting = waiting or bool(owner.get("blockOwnerDeletion"))
+        if not dependent.value["metadata"].get("deletionTimestamp"):
+            delete(store, dependent, DeleteOptions(policy="Foreground"), now)
+    return waiting
+
+
+def _orphan(store: Store, uid: str) -> None:
+    for dependent, _ in _dependents(store, uid):
+        owners = dependent.value["metadata"]["ownerReferences"]
+        rewrite_metadata(store, dependent, "ownerReferences", [owner for owner in owners if owner["uid"] != uid])
+
+
+def _remove_finalizer(store: Store, stored: Stored, finalizer: str) -> None:
+    finalizers = [each for each in stored.value["metadata"]["finalizers"] if each != finalizer]
+    rewrite_metadata(store, stored, "finalizers", finalizers)
+
+
+def rewrite_metadata(store: Store, stored: Stored, name: str, left: list[Obj] | list[str]) -> None:
+    """Leaves these owners or finalizers; an object that waited for its last finalizer is deleted then."""
+    value = copied(stored.value)
+    if left:
+        value["metadata"][name] = copied(left)
+    else:
+        value["metadata"].pop(name, None)
+    if is_done(value):
+        store.remove(stored.kind, stored.key)
+    else:
+        store.put(stored.kind, value)
+
+
+def _dependents(store: Store, uid: str) -> list[tuple[Stored, Obj]]:
+    return [
+        (stored, owner)
+        for stored in store.everything()
+        for owner in stored.value["metadata"].get("ownerReferences") or ()
+        if owner["uid"] == uid
+    ]

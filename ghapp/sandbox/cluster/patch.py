@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ghapp.sandbox.cluster.objects import Obj, copied
 from ghapp.sandbox.cluster.status import StatusError, bad_request, unprocessable
+from ghapp.sandbox.cluster.store import Obj, copied
 
 MERGE = "application/merge-patch+json"
 JSON = "application/json-patch+json"

@@ -1,20 +1,28 @@
-"""Authorization: users with rules, as in RBAC; whatever no rule allows is forbidden."""
+"""Authorization: users with rules, as in RBAC; whatever no rule allows is forbidden.
+
+`SelfSubjectAccessReview` is answered by these rules, `SelfSubjectReview` by the user of the request.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
 from ghapp.sandbox.cluster.requests import ParsedRequest
-from ghapp.sandbox.cluster.status import forbidden, forbidden_path
+from ghapp.sandbox.cluster.status import StatusCause, bad_request, forbidden, forbidden_path, invalid_as
+from ghapp.sandbox.cluster.store import Obj
 
 ANONYMOUS = "system:anonymous"
 PUBLIC_PATHS = ("/healthz", "/livez", "/readyz", "/version")
 DISCOVERY_PATHS = ("/api", "/apis")
-SELF_REVIEWS = {
-    ("authorization.k8s.io", "selfsubjectaccessreviews"),
-    ("authentication.k8s.io", "selfsubjectreviews"),
-}
+
+ACCESS_REVIEW = "SelfSubjectAccessReview"
+AUTHORIZATION_GROUP = "authorization.k8s.io"
+ACCESS_REVIEWS = "selfsubjectaccessreviews"
+AUTHENTICATION_GROUP = "authentication.k8s.io"
+SUBJECT_REVIEWS = "selfsubjectreviews"
+SELF_REVIEWS = {(AUTHORIZATION_GROUP, ACCESS_REVIEWS), (AUTHENTICATION_GROUP, SUBJECT_REVIEWS)}
 """Group and plural."""
 
 
@@ -108,3 +116,51 @@ def _is_own_review(user: User, asked: ParsedRequest) -> bool:
 
 def _within(value: str, allowed: Iterable[str]) -> bool:
     return any(pattern in (value, "*") for pattern in allowed)
+
+
+def self_subject_review(user: User) -> Obj:
+    """Returns the user of a request, as the API server knows it."""
+    return {
+        "kind": "SelfSubjectReview",
+        "apiVersion": f"{AUTHENTICATION_GROUP}/v1",
+        "metadata": {},
+        "status": {"userInfo": {"username": user.name, "groups": ["system:authenticated"]}},
+    }
+
+
+def review(user: User, body: Any) -> Obj:
+    """Returns the review with its status; StatusError when it contains no question."""
+    if not isinstance(body, dict) or body.get("kind", ACCESS_REVIEW) != ACCESS_REVIEW:
+        raise bad_request(f"the object provided is unrecognized (must be of type {ACCESS_REVIEW})")
+    spec = body.get("spec") or {}
+    about, path = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
+    if isinstance(about, dict) == isinstance(path, dict):
+        why = "Invalid value: exactly one of nonResourceAttributes or resourceAttributes must be specified"
+        raise invalid_as(
+            ACCESS_REVIEW, AUTHORIZATION_GROUP, "", [StatusCause("FieldValueInvalid", why, "spec.resourceAttributes")]
+        )
+    status: Obj = {"allowed": False}
+    if isinstance(about, dict):
+        rule = user.rule_for(
+            ParsedRequest(
+                about.get("verb", ""),
+                about.get("group", ""),
+                about.get("version", ""),
+                about.get("resource", ""),
+                about.get("namespace", ""),
+                about.get("name", ""),
+                about.get("subresource", ""),
+            )
+        )
+        if rule is not None:
+            status = {"allowed": True, "reason": f"RBAC: allowed by {rule.why}" if rule.why else ""}
+    elif isinstance(path, dict):
+        allowed = any(rule.allows_path(path.get("verb", ""), path.get("path", "")) for rule in user.rules)
+        status = {"allowed": allowed}
+    return {
+        "kind": ACCESS_REVIEW,
+        "apiVersion": f"{AUTHORIZATION_GROUP}/v1",
+        "metadata": {},
+        "spec": spec,
+        "status": {key: value for key, value in status.items() if value != ""},
+    }

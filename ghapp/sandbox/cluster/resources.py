@@ -7,10 +7,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from ghapp.sandbox.cluster import deletion, lists, patch, reviews, selectors, writes
+from ghapp.sandbox.cluster import deletion, lists, patch, rbac, writes
 from ghapp.sandbox.cluster.cluster import SimulatedCluster
 from ghapp.sandbox.cluster.kinds import PODS, ObjectKind, find
-from ghapp.sandbox.cluster.objects import Key, Obj, Stored
 from ghapp.sandbox.cluster.rbac import User
 from ghapp.sandbox.cluster.requests import ParsedRequest
 from ghapp.sandbox.cluster.status import (
@@ -21,6 +20,7 @@ from ghapp.sandbox.cluster.status import (
     unknown_resource,
     unsupported_media,
 )
+from ghapp.sandbox.cluster.store import Key, Obj, Stored
 
 JSON = "application/json"
 TEXT = "text/plain"
@@ -60,14 +60,14 @@ def kind_of(cluster: SimulatedCluster, asked: ParsedRequest) -> ObjectKind:
 
 def answer(cluster: SimulatedCluster, user: User, asked: ParsedRequest, content: RequestContent) -> ResourceResponse:
     """Executes a request under the cluster's lock, and applies its effects; StatusError when it is invalid."""
-    if (asked.group, asked.version, asked.resource) == (reviews.GROUP, "v1", reviews.PLURAL):
+    if (asked.group, asked.version, asked.resource) == (rbac.AUTHORIZATION_GROUP, "v1", rbac.ACCESS_REVIEWS):
         if asked.verb != "create":
             raise method_not_allowed()
-        return _encoded(reviews.review(user, _decoded(content)), 201)
-    if (asked.group, asked.version, asked.resource) == (reviews.WHO_GROUP, "v1", reviews.WHO_PLURAL):
+        return _encoded(rbac.review(user, _decoded(content)), 201)
+    if (asked.group, asked.version, asked.resource) == (rbac.AUTHENTICATION_GROUP, "v1", rbac.SUBJECT_REVIEWS):
         if asked.verb != "create":
             raise method_not_allowed()
-        return _encoded(reviews.self_subject_review(user), 201)
+        return _encoded(rbac.self_subject_review(user), 201)
     with cluster.lock:
         cluster.settle()
         kind = kind_of(cluster, asked)
@@ -77,10 +77,10 @@ def answer(cluster: SimulatedCluster, user: User, asked: ParsedRequest, content:
         return done
 
 
-def selector(kind: ObjectKind, asked: ParsedRequest, query: Mapping[str, str]) -> selectors.Selector:
+def selector(kind: ObjectKind, asked: ParsedRequest, query: Mapping[str, str]) -> lists.Selector:
     """Returns the selector of a list or a watch."""
     namespace = asked.namespace if kind.namespaced else ""
-    return selectors.parse(kind, namespace, query.get("labelSelector", ""), query.get("fieldSelector", ""))
+    return lists.parse(kind, namespace, query.get("labelSelector", ""), query.get("fieldSelector", ""))
 
 
 def _answer(

@@ -7,7 +7,7 @@ from http import HTTPStatus
 from typing import NamedTuple
 
 from ghapp.sandbox.cluster.kinds import ObjectKind
-from ghapp.sandbox.cluster.objects import Obj
+from ghapp.sandbox.cluster.store import Obj
 
 
 class StatusError(Exception):

@@ -10,24 +10,45 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from enum import Enum
 from typing import NamedTuple
 
 import msgspec
 from starlette.types import Receive, Scope, Send
 
 from ghapp.sandbox.cluster.kinds import PODS, ObjectKind
-from ghapp.sandbox.cluster.lists import number, version_number
-from ghapp.sandbox.cluster.objects import IN_ORDER, Obj, Stored
+from ghapp.sandbox.cluster.lists import Selector, number, version_number
 from ghapp.sandbox.cluster.requests import is_true
-from ghapp.sandbox.cluster.selectors import Selector
 from ghapp.sandbox.cluster.status import StatusCause, StatusError, expired, invalid_as
-from ghapp.sandbox.cluster.store import Store, StoredChange, VersionForgotten
-from ghapp.sandbox.cluster.watch_cuts import Cuts, Ending
-from ghapp.sandbox.wire import break_connection
+from ghapp.sandbox.cluster.store import IN_ORDER, Obj, Store, Stored, StoredChange, VersionForgotten
+from ghapp.sandbox.serving import break_connection
 
 DEFAULT_SECONDS = 1800
 """The default duration of a watch: the real server chooses between this and its double."""
+
+BOOKMARK_SECONDS = 60
+INITIAL_END = "k8s.io/initial-events-end"
+_HEADERS = [(b"content-type", b"application/json"), (b"cache-control", b"no-cache, private")]
+
+
+class Ending(Enum):
+    """Ways in which a watch ends.
+
+    `ORDERLY`: as after `timeoutSeconds`. `BROKEN`: the connection is closed, with the answer incomplete; all that was
+    sent arrives. `RESET`: the connection is reset; what was sent last may be lost. `HALF`: half an event, then as
+    broken. `EXPIRED`: an ERROR event with a `Status` of code 410.
+    """
+
+    ORDERLY = "orderly"
+    BROKEN = "broken"
+    RESET = "reset"
+    HALF = "half"
+    EXPIRED = "expired"
+
+
+CutAfterEvent = Callable[[], Ending | None]
+"""Called after each event; returns how the watch ends there, None when it continues."""
 
 
 class WatchOptions(NamedTuple):
@@ -66,11 +87,6 @@ def _forbidden(why: str) -> StatusError:
     return invalid_as("ListOptions", "meta.k8s.io", "", causes)
 
 
-BOOKMARK_SECONDS = 60
-INITIAL_END = "k8s.io/initial-events-end"
-_HEADERS = [(b"content-type", b"application/json"), (b"cache-control", b"no-cache, private")]
-
-
 class Bookmark(NamedTuple):
     """A version up to which a watch has seen all."""
 
@@ -103,12 +119,12 @@ class Watch:
         self._loop = asyncio.get_running_loop()
         self._woken = asyncio.Event()
         self._ending: Ending | None = None
-        self._gone = False
-        self._leave = store.listen(kind, self._hear)
+        self._is_disconnected = False
+        self._stop_listening = store.listen(kind, self._on_change)
 
     def close(self) -> None:
         """Stops listening."""
-        self._leave()
+        self._stop_listening()
 
     def end(self, how: Ending) -> None:
         """Ends it at once, from any thread; unsent events are dropped."""
@@ -126,7 +142,7 @@ class Watch:
             self._waiting.append(Bookmark(version))
             self._wake()
 
-    def _hear(self, change: StoredChange) -> None:
+    def _on_change(self, change: StoredChange) -> None:
         # A watch from a future version sends nothing until that version.
         if change.version > self._floor:
             self._waiting.append(change)
@@ -136,19 +152,19 @@ class Watch:
         with contextlib.suppress(RuntimeError):  # the server has stopped meanwhile
             self._loop.call_soon_threadsafe(self._woken.set)
 
-    async def serve(self, scope: Scope, receive: Receive, send: Send, cuts: Cuts) -> None:
+    async def serve(self, scope: Scope, receive: Receive, send: Send, cut: CutAfterEvent) -> None:
         """Sends its events until it ends, or the client disconnects."""
         await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
-        leaving = asyncio.create_task(self._await_leaving(receive))
+        disconnect = asyncio.create_task(self._await_disconnect(receive))
         try:
-            await self._end(await self._send_all(send, cuts), scope, send)
+            await self._end(await self._send_all(send, cut), scope, send)
         finally:
-            leaving.cancel()
+            disconnect.cancel()
 
-    async def _send_all(self, send: Send, cuts: Cuts) -> Ending:
+    async def _send_all(self, send: Send, cut: CutAfterEvent) -> Ending:
         until = self._loop.time() + self.wanted.seconds
         bookmark_at = self._loop.time() + BOOKMARK_SECONDS
-        while not self._gone:
+        while not self._is_disconnected:
             while self._waiting and self._ending is None:
                 item = self._waiting.popleft()
                 if isinstance(item, Ending):
@@ -157,9 +173,9 @@ class Watch:
                 if line is None:
                     continue
                 await send(_chunk(line))
-                if not line.startswith(b'{"type":"BOOKMARK"') and (ending := cuts.after_event()):
+                if not line.startswith(b'{"type":"BOOKMARK"') and (ending := cut()):
                     return ending
-                if self._gone:
+                if self._is_disconnected:
                     return Ending.BROKEN
             if self._ending is not None:
                 return self._ending
@@ -171,7 +187,7 @@ class Watch:
                     return Ending.ORDERLY
                 bookmark_at = now + BOOKMARK_SECONDS
             self._woken.clear()
-            if self._waiting or self._ending is not None or self._gone:
+            if self._waiting or self._ending is not None or self._is_disconnected:
                 continue
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._woken.wait(), min(until, bookmark_at) - now)
@@ -191,10 +207,10 @@ class Watch:
         if how in (Ending.ORDERLY, Ending.EXPIRED):
             await send({"type": "http.response.body", "body": b"", "more_body": False})
 
-    async def _await_leaving(self, receive: Receive) -> None:
+    async def _await_disconnect(self, receive: Receive) -> None:
         while (await receive())["type"] != "http.disconnect":
             pass
-        self._gone = True
+        self._is_disconnected = True
         self._woken.set()
 
     def _line(self, item: StoredChange | Stored | Bookmark) -> bytes | None:

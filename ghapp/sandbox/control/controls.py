@@ -12,9 +12,10 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from ghapp.sandbox.apps import SandboxInstallation
 from ghapp.sandbox.controller import Controller
-from ghapp.sandbox.faults.faults import Fault, Temporary
+from ghapp.sandbox.faults import Fault, Temporary
 from ghapp.sandbox.fleet.runners import Runner
-from ghapp.sandbox.organization import Organization, RunnerPlace
+from ghapp.sandbox.organizations import Organization
+from ghapp.sandbox.runner_list import RunnerPlace
 from ghapp.sandbox.world import World
 
 Params = ParamSpec("Params")
@@ -96,7 +97,7 @@ class Controls:
         until = self.world.now() + seconds
         self.world.faults.begin(fault, until=until, org_id=None if org is None else self._org(org).id)
 
-    def _undo_after(self, seconds: float | None, undo: Callable[[float], None]) -> None:
+    def _undo_after(self, seconds: float | None, undo: Callable[[float], object]) -> None:
         """Undoes a change after some seconds, or when all faults are ended; None: the change is permanent."""
         if seconds is not None:
             self._begin(Temporary(undo), None, seconds)

@@ -1,7 +1,10 @@
-"""Incidents of runners.
+"""Incidents of runners, of their controller and of their pods; deployments to shards.
 
 Runners are chosen by `ids` or by a `count`, at random and idle ones first, from a `pool` or from all; the controls
 return the list of ids. Where they take an organization, they take `owner/repository` and `enterprises/slug`, too.
+
+Controls of pods choose runners by themselves, and answer with nothing while no runner is in the state that they need;
+404 where the sandbox has no cluster.
 """
 
 from __future__ import annotations
@@ -10,8 +13,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from ghapp.sandbox.control.controls import FOREVER, Controls, NoSuchThingError, exposed, known
-from ghapp.sandbox.fleet.runners import GroupAccess
-from ghapp.sandbox.fleet.versions import VersionEnd
+from ghapp.sandbox.fleet.runners import GroupAccess, VersionEnd
+from ghapp.sandbox.fleet_pods import FleetPods
+from ghapp.sandbox.organizations import Organization
+
+NOTICED_AFTER_SECONDS = 8.0
+"""From a runner's death until GitHub ends its job; on GitHub it takes ten minutes."""
 
 
 class RunnerControls(Controls):
@@ -147,3 +154,91 @@ class ControllerControls(Controls):
     def barren_controller(self, *, barren: bool = True) -> None:
         """The controller accepts events and starts no runners."""
         self.controller.barren = barren
+
+
+class RunnerPodControls(Controls):
+    """Controls of pods: killed, forgotten and lost ones."""
+
+    fleet_pods: FleetPods | None = None
+
+    @exposed
+    def out_of_memory(self, org: str) -> int:
+        """The kernel kills the container of a runner with a job; GitHub ends the job a little later.
+
+        Returns the job's id, or 0 while no runner in the cluster has a job.
+        """
+        place = self._org(org)
+        pod = self._pods().out_of_memory(place)
+        job = None if pod is None else pod.runner.job
+        if job is None:
+            return 0
+        job.abandoned = True
+
+        def end(at: float) -> None:
+            job.fail_without_runner()
+            place.fleet.abandon(job, at, "failure")
+            if job.runner_id is not None and pod is not None:
+                place.fleet.boot(pod.runner.pool, at)
+
+        self._undo_after(NOTICED_AFTER_SECONDS, end)
+        return job.id
+
+    @exposed
+    def forget_pods(self, org: str, *, count: int = 1) -> list[str]:
+        """The jobs of so many runners end, and their controller forgets the pods; a sidecar runs on in each.
+
+        Returns the names of the pods; none while fewer runners have a job.
+        """
+        return [pod.name for pod in self._pods().forget(self._org(org), count)]
+
+    @exposed
+    def lose_pod(self, org: str) -> str:
+        """The pod of an idle runner of ARC's is lost, its EphemeralRunner and its registration stay.
+
+        Returns the runner's name, empty while none is idle.
+        """
+        pod = self._pods().lose_pod(self._org(org))
+        return "" if pod is None else pod.name
+
+    def _pods(self) -> FleetPods:
+        if self.fleet_pods is None:
+            raise NoSuchThingError("this sandbox has no cluster; start it with --kubeconfig")
+        return self.fleet_pods
+
+
+class RolloutControls(Controls):
+    """Controls of deployments, and of the active shard."""
+
+    @exposed
+    def deploy(self, org: str, *, shard: str, badly: bool = False, repository: str | None = None) -> dict[str, Any]:
+        """Replaces a shard's machines: all come online again or, with `badly`, one of them.
+
+        Returns their ids as `runners` and the shard's `role`; with a `repository` the deploy has a new commit there,
+        `sha`.
+        """
+        place = self._org(org)
+        _require(place, shard)
+        sha = ""
+        if repository is not None:
+            source = known(place.repositories, repository)
+            sha = source.push(self.world.now())
+        runners = place.shards.deploy(shard, self.world.now(), badly=badly)
+        role = "active" if place.shards.active == shard else "inactive"
+        return {"shard": shard, "role": role, "runners": [runner.id for runner in runners], "sha": sha}
+
+    @exposed
+    def switch(self, org: str, *, shard: str) -> None:
+        """Activates a shard: users' jobs run on it from now on."""
+        place = self._org(org)
+        _require(place, shard)
+        place.shards.switch(shard, self.world.now())
+
+    @exposed
+    def active_shard(self, org: str) -> str:
+        """Returns the active shard; empty where there are no shards."""
+        return self._org(org).shards.active
+
+
+def _require(place: Organization, shard: str) -> None:
+    if shard not in place.shards.pools:
+        raise NoSuchThingError(f"no shard {shard!r}; there are {', '.join(place.shards.pools) or 'none'}")

@@ -1,34 +1,134 @@
 """The simulated fleet of one organization: a discrete-event model that reads no clock and does no I/O.
 
 Its owner calls `step(now)`; every event that was due by then happens at its own time, in order, so that the same
-seed gives the same events for any size of the steps.
+seed gives the same events for any size of the steps. Jobs arrive at random, so many that each pool reaches its load.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from random import Random
 
 from ghapp.sandbox.config import Pace, PoolConfig
-from ghapp.sandbox.fleet.arrivals import Arrivals
-from ghapp.sandbox.fleet.board import JobBoard
-from ghapp.sandbox.fleet.events import FleetEvent, JobMoved, RunnerEnded, RunnerOnline, Timers
 from ghapp.sandbox.fleet.jobs import JobAction, SandboxJob, SandboxRepository
-from ghapp.sandbox.fleet.roster import Roster
-from ghapp.sandbox.fleet.runners import GroupAccess, Runner
-from ghapp.sandbox.fleet.versions import NEWEST, VersionSchedule
+from ghapp.sandbox.fleet.runners import (
+    NEWEST,
+    FleetEvent,
+    GroupAccess,
+    JobMoved,
+    Roster,
+    Runner,
+    RunnerEnded,
+    RunnerOnline,
+    Timers,
+    VersionSchedule,
+)
+
+#: Completed jobs that are kept.
+JOBS_KEPT = 5_000
 
 FAILING_SHARE = 0.06
-
 REFUSED_SECONDS = (2.0, 6.0)
 """How long a runner is online that GitHub refuses because of its version."""
 
 #: Job ids are 64 bits wide on GitHub; these are, too, and far from any runner's id.
 FIRST_JOB_ID = 40_000_000_000
 FIRST_RUN_ID = 10_000_000_000
+
+
+class JobBoard:
+    """Jobs that wait for runners, and runners that wait for jobs. A job goes to a runner that has all its labels.
+
+    Attributes:
+        queue: jobs that wait for a runner, oldest first.
+        jobs: recent jobs in any status, by id.
+        access: of the runner group of all runners.
+    """
+
+    def __init__(self) -> None:
+        self.access = GroupAccess()
+        self.queue: list[SandboxJob] = []
+        self.jobs: dict[int, SandboxJob] = {}
+        self._idle: dict[frozenset[str], dict[int, Runner]] = {}
+
+    def remember(self, job: SandboxJob) -> None:
+        """Stores a job by its id."""
+        self.jobs[job.id] = job
+        if len(self.jobs) > JOBS_KEPT:
+            del self.jobs[next(iter(self.jobs))]
+
+    def runner_for(self, job: SandboxJob) -> Runner | None:
+        """Returns an idle runner that can run a job; without one the job waits."""
+        for labels, runners in self._idle.items() if self.access.admits(job.repository.name) else ():
+            if runners and labels.issuperset(job.labels):
+                return next(iter(runners.values()))
+        self.queue.append(job)
+        return None
+
+    def job_for(self, runner: Runner) -> SandboxJob | None:
+        """Returns the oldest job that an idle runner can run, which waits no longer; without one the runner waits."""
+        labels = frozenset(runner.labels)
+        for job in self.queue:
+            if labels.issuperset(job.labels) and self.access.admits(job.repository.name):
+                self.queue.remove(job)
+                return job
+        self._idle.setdefault(labels, {})[runner.id] = runner
+        return None
+
+    def rest(self, runner: Runner) -> None:
+        """Removes a runner from those that wait for jobs."""
+        self._idle.get(frozenset(runner.labels), {}).pop(runner.id, None)
+
+
+#: Creates a job for a pool at a time.
+Submit = Callable[[PoolConfig, float], None]
+
+
+class Arrivals:
+    """A stream of jobs for each pool, which can be stopped and resumed."""
+
+    def __init__(self, pools: Iterable[PoolConfig], pace: Pace, rng: Random, timers: Timers, submit: Submit) -> None:
+        self._pools = list(pools)
+        self._loads = {pool.name: pool.load for pool in self._pools}
+        self._pace = pace
+        self._rng = rng
+        self._timers = timers
+        self._submit = submit
+        self._quiet = True
+        self._season = 0
+
+    def set_quiet(self, quiet: bool, now: float) -> None:
+        """Stops the stream, or resumes it."""
+        if quiet == self._quiet:
+            return
+        self._quiet = quiet
+        self._season += 1
+        if not quiet:
+            for pool in self._pools:
+                self._expect(pool, now)
+
+    def set_load(self, pool: str, load: float, now: float) -> None:
+        """Changes the load of a pool from now on; its next arrivals are drawn again."""
+        self._loads[pool] = load
+        if not self._quiet:
+            self._quiet = True
+            self.set_quiet(quiet=False, now=now)
+
+    def _expect(self, pool: PoolConfig, at: float) -> None:
+        shortest, longest = self._pace.job
+        per_second = self._loads[pool.name] * pool.size * self._pace.speed / ((shortest + longest) / 2)
+        if per_second > 0:
+            gap = self._rng.expovariate(per_second)
+            self._timers.at(at + gap, partial(self._arrive, pool=pool, season=self._season))
+
+    def _arrive(self, at: float, *, pool: PoolConfig, season: int) -> None:
+        # An arrival that was planned before the fleet was last quieted is void.
+        if season == self._season:
+            self._submit(pool, at)
+            self._expect(pool, at)
 
 
 class FleetLife:

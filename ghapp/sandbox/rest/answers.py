@@ -11,8 +11,8 @@ from urllib.parse import urlencode
 import msgspec
 from starlette.responses import Response
 
-JSON = "application/json; charset=utf-8"
-DOCUMENTATION_URL = "https://docs.github.com/rest"
+from ghapp.sandbox.faults import JSON, error_document
+
 DEFAULT_PAGE = 30
 LARGEST_PAGE = 100
 
@@ -30,8 +30,7 @@ class RestError(Exception):
 
     def response(self) -> Response:
         """The error as GitHub writes it."""
-        document = {"message": self.message, "documentation_url": DOCUMENTATION_URL, "status": str(int(self.status))}
-        return json_response(document, self.status, self.headers)
+        return json_response(error_document(self.status, self.message), self.status, self.headers)
 
 
 def not_found() -> RestError:

@@ -9,8 +9,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from starlette.responses import Response
 
-from ghapp.sandbox.documents.accounts import Document, rfc3339
-from ghapp.sandbox.documents.work import check_run_document, job_check_run
+from ghapp.sandbox.documents import Document, check_run_document, job_check_run, rfc3339
 from ghapp.sandbox.rest.answers import RestError, Window, json_response, not_found, unprocessable
 from ghapp.sandbox.rest.call import RestCall
 from ghapp.sandbox.rest.operation import RestOperation

@@ -18,8 +18,8 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ghapp.sandbox.apps import holds
-from ghapp.sandbox.faults.requests import RequestFault
-from ghapp.sandbox.organization import Organization
+from ghapp.sandbox.faults import RequestFault
+from ghapp.sandbox.organizations import Organization
 from ghapp.sandbox.people import PersonalToken, spender_of
 from ghapp.sandbox.ratelimits import RateMeter
 from ghapp.sandbox.rest.answers import RestError, not_found
@@ -63,18 +63,18 @@ class RestOperation:
         world: World = scope["app"].state.world
         named = organization_in(world, request.path_params)
         org = named or organization_calling(world, request)
-        witness = Witness(send, world.stated(world.now()))
+        sent = SentAnswer(send, world.stated(world.now()))
         call = RestCall(world, request, await request.body(), named)
-        pressure = None if org is None or self.caller is Caller.APP else world.account.pressed_by(org.login)
-        account, login = world.account, None if org is None else org.login
+        pressure = None if org is None or self.caller is Caller.APP else world.ledger.pressed_by(org.login)
+        ledger, login = world.ledger, None if org is None else org.login
         if pressure is not None:
             pressure.begin(self.method, world.now())
         try:
-            await self._faulted(partial(self._respond, call, witness), request, org)(scope, receive, witness)
+            await self._faulted(partial(self._respond, call, sent), request, org)(scope, receive, sent)
         finally:
             if pressure is not None:
                 pressure.end()
-            account.called(self.name, login, witness.status, counted=witness.counted)
+            ledger.called(self.name, login, sent.status, counted=sent.counted)
 
     @property
     def name(self) -> str:
@@ -85,15 +85,15 @@ class RestOperation:
         """Returns the answer, wrapped in the faults that affect this request."""
         world: World = request.app.state.world
         path = request.scope["path"].removeprefix(request.scope.get("root_path", ""))
-        faults = world.faults.at_work(RequestFault, None if org is None else org.id, world.now())
+        faults = world.faults.active(RequestFault, None if org is None else org.id, world.now())
         for fault in reversed([fault for fault in faults if fault.affects(request.method, path)]):
             onward = partial(fault.effect, onward)
         return onward
 
-    async def _respond(self, call: RestCall, witness: Witness, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _respond(self, call: RestCall, sent: SentAnswer, scope: Scope, receive: Receive, send: Send) -> None:
         if call.world.faults.latency_seconds:
             await asyncio.sleep(call.world.faults.latency_seconds)
-        response, witness.counted = self._answer(call)
+        response, sent.counted = self._answer(call)
         await response(scope, receive, send)
 
     def _answer(self, call: RestCall) -> tuple[Response, bool]:
@@ -178,7 +178,7 @@ class RestOperation:
         return {"x-oauth-scopes": ", ".join(personal.scopes), "x-accepted-oauth-scopes": accepted}
 
 
-class Witness:
+class SentAnswer:
     """Passes an answer on, dates it, and records how much of it was sent.
 
     Attributes:

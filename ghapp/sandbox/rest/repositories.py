@@ -8,8 +8,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
-from ghapp.sandbox.documents.accounts import Document
-from ghapp.sandbox.documents.work import job_document, run_document
+from ghapp.sandbox.documents import Document, job_document, run_document
 from ghapp.sandbox.fleet.jobs import Run, SandboxJob
 from ghapp.sandbox.people import person_called
 from ghapp.sandbox.rest.answers import RestError, Window, json_response, not_found

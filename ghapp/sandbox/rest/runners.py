@@ -10,13 +10,14 @@ import msgspec
 from starlette.responses import Response
 
 from ghapp.sandbox.config import READ_ONLY_LABELS
-from ghapp.sandbox.documents.accounts import Document, rfc3339_or_none
-from ghapp.sandbox.documents.work import runner_document
+from ghapp.sandbox.documents import Document, rfc3339_or_none, runner_document
+from ghapp.sandbox.faults import JSON
 from ghapp.sandbox.fleet.runners import DEFAULT_GROUP_ID, DEFAULT_GROUP_NAME
-from ghapp.sandbox.organization import ElsewhereRegistered, RunnerPlace
-from ghapp.sandbox.rest.answers import JSON, RestError, Window, json_response, no_content, not_found, unprocessable
+from ghapp.sandbox.organizations import ElsewhereRegistered
+from ghapp.sandbox.rest.answers import RestError, Window, json_response, no_content, not_found, unprocessable
 from ghapp.sandbox.rest.call import Caller, RestCall
 from ghapp.sandbox.rest.operation import RestOperation
+from ghapp.sandbox.runner_list import RunnerPlace
 
 READ = ("organization_self_hosted_runners", "read")
 WRITE = ("organization_self_hosted_runners", "write")
@@ -37,25 +38,12 @@ class JitRequest(msgspec.Struct):
 
 def list_runners(call: RestCall) -> Response:
     """A page of runners; its ETag is good for the token that asked, and no other."""
-    query = dict(call.request.query_params)
-    window = Window.asked(query)
-    view = call.world.runners_of(call.org)
-    page = view.page(query.get("name", ""), window.page, window.size)
-    etag = f'W/"{hashlib.sha256((page.digest + call.credential).encode()).hexdigest()}"'
-    headers = {"ETag": etag, "Cache-Control": "private, max-age=60, s-maxage=60"}
-    headers |= window.link(f"{call.base}/organizations/{call.org.id}/actions/runners", query, page.total)
-    view.served(window.page, window.size)
-    if call.request.headers.get("if-none-match") == etag:
-        return Response(None, HTTPStatus.NOT_MODIFIED, headers)
-    return Response(page.body, HTTPStatus.OK, headers, JSON)
+    return _list(call, call.org, f"/organizations/{call.org.id}/actions/runners")
 
 
 def get_runner(call: RestCall) -> Response:
     """One registration; 404 when there is none."""
-    runner = call.world.runners_of(call.org).find(call.number("runner_id"))
-    if runner is None:
-        raise not_found()
-    return json_response(runner)
+    return _get(call, call.org)
 
 
 def get_version_end(call: RestCall) -> Response:
@@ -237,21 +225,24 @@ def _enterprise(call: RestCall) -> ElsewhereRegistered:
     return found
 
 
-def _list(call: RestCall, registered: ElsewhereRegistered | None, path: str) -> Response:
-    if registered is None:
+def _list(call: RestCall, place: RunnerPlace | None, path: str) -> Response:
+    if place is None:
         return json_response({"total_count": 0, "runners": []})
     query = dict(call.request.query_params)
     window = Window.asked(query)
-    page = call.world.runners_of(registered).page(query.get("name", ""), window.page, window.size)
+    view = call.world.runners_of(place)
+    page = view.page(query.get("name", ""), window.page, window.size)
     etag = f'W/"{hashlib.sha256((page.digest + call.credential).encode()).hexdigest()}"'
-    headers = {"ETag": etag, **window.link(f"{call.base}{path}", query, page.total)}
+    headers = {"ETag": etag, "Cache-Control": "private, max-age=60, s-maxage=60"}
+    headers |= window.link(f"{call.base}{path}", query, page.total)
+    view.served(window.page, window.size)
     if call.request.headers.get("if-none-match") == etag:
         return Response(None, HTTPStatus.NOT_MODIFIED, headers)
     return Response(page.body, HTTPStatus.OK, headers, JSON)
 
 
-def _get(call: RestCall, registered: ElsewhereRegistered | None) -> Response:
-    shown = None if registered is None else call.world.runners_of(registered).find(call.number("runner_id"))
+def _get(call: RestCall, place: RunnerPlace | None) -> Response:
+    shown = None if place is None else call.world.runners_of(place).find(call.number("runner_id"))
     if shown is None:
         raise not_found()
     return json_response(shown)

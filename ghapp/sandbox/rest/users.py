@@ -103,7 +103,7 @@ def revoke_user_token(call: RestCall) -> Response:
 def _visible(call: RestCall) -> list[SandboxInstallation]:
     return [
         each
-        for each in call.world.registry.of(call.app)
+        for each in call.world.registry.installations_of(call.app)
         if call.role_in(call.world.directory.home_of(each)) is not None
     ]
 

@@ -130,7 +130,7 @@ async def test_the_button_runs_the_job_again_and_names_who_pressed_it(story):
             await app.receive_all()
         (key,) = enqueued(app)
         asked = Job.fetch(key, connection=app.context.queue_redis, serializer=JSONSerializer)
-        assert asked.args == [app.installation, identity(death), app.sandbox.world.sender["login"]]
+        assert asked.args == [app.installation, identity(death), app.sandbox.world.directory.sender["login"]]
         assert {each.result for each in await app.context.audit.latest(app.installation, 9)} == {"queued"}
         done = await rerun(app, death, "mona")
         assert (done.state, done.by) == (RerunState.ACCEPTED, "mona")
@@ -214,7 +214,7 @@ async def pressed(app, check_run):
     """A person presses the button of the check run; who it is."""
     app.sandbox.control.click("acme", check_run_id=check_run, identifier=RERUN.identifier)
     await app.receive_all()
-    return app.sandbox.world.sender["login"]
+    return app.sandbox.world.directory.sender["login"]
 
 
 async def recorded(app):

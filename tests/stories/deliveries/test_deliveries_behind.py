@@ -83,7 +83,7 @@ async def test_of_560_runners_that_finished_while_web_was_down_none_is_replaced(
         await sweep_installation(app.context, app.installation)
         await app.pass_(200)
         await sweep_installation(app.context, app.installation)
-        app.sandbox.control.unreachable_webhook("acme", seconds=50)
+        app.sandbox.control.fail_deliveries("acme", seconds=50)
         app.sandbox.control.queue("acme", labels=[POOL], count=560)
         await live(app, 60)
         assert not app.hook.received, "all three deliveries of each job have failed"
@@ -124,7 +124,7 @@ async def test_a_lost_ephemeral_runner_is_replaced_in_time_while_deliveries_are_
 async def stay_behind(app):
     """Deliveries about jobs fail, also when they are requested again."""
     app.listen()
-    app.sandbox.control.unreachable_webhook("acme")
+    app.sandbox.control.fail_deliveries("acme")
     app.sandbox.control.queue("acme", labels=["no-such-runner"], count=1)
     app.hook.status = 503
 
@@ -155,7 +155,7 @@ async def test_a_time_without_lists_does_not_count_to_that_hour(story):
         await lose_one(app)
         await stay_behind(app)
         await app.live_through_an_interval()
-        app.sandbox.control.server_errors("acme", seconds=7200)
+        app.sandbox.control.fault("acme", status=502, seconds=7200)
         for _ in range(40):
             await app.pass_(180)
             await sweep_installation(app.context, app.installation)
@@ -168,7 +168,7 @@ async def test_a_log_that_cannot_be_read_holds_up_a_loss_until_it_can(story):
     async with story() as app:
         app.listen()
         lost = await lose_one(app)
-        app.sandbox.control.server_errors(match="/app/hook/deliveries", seconds=600)
+        app.sandbox.control.fault(status=502, match="/app/hook/deliveries", seconds=600)
         for _ in range(4):
             await app.live_through_an_interval()
         assert await app.replacements() == []
@@ -334,7 +334,7 @@ async def test_jobs_are_not_known_while_deliveries_are_missing_and_a_batch_may_b
     async with story(4) as app:
         app.listen()
         await sweep_installation(app.context, app.installation)
-        app.sandbox.control.unreachable_webhook("acme", seconds=50)
+        app.sandbox.control.fail_deliveries("acme", seconds=50)
         app.sandbox.control.queue("acme", labels=[POOL], count=2)
         await live(app, 60)
         now, org = app.clock(), await app.context.installations.one(app.installation)

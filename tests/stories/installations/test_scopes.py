@@ -120,7 +120,7 @@ async def test_a_lost_runner_of_a_repository_is_confirmed_removed_and_replaced_t
         with of(app, api):
             assert await app.states() == {State.HEALTHY: 3, State.INVALIDATED: 1}
         assert await app.states() == {State.HEALTHY: 5}
-        assert len(app.sandbox.world.place_called("acme/api").roster.registered) == 3
+        assert len(app.sandbox.world.place_called("acme/api").fleet.roster.registered) == 3
 
 
 async def test_a_lost_runner_of_the_organization_does_not_touch_the_repository_s(scoped):
@@ -430,7 +430,7 @@ async def test_an_offline_runner_is_removed_where_it_is_and_not_from_a_repositor
         others.registered[offline].online = False
         assert await remediate_runner(app.context, api.id, offline) == "replaced"
         assert len(others.registered) == 3
-        assert len(app.sandbox.world.place_called("acme/api-two").roster.registered) == 2
+        assert len(app.sandbox.world.place_called("acme/api-two").fleet.roster.registered) == 2
 
 
 async def test_a_person_s_repositories_are_scopes_though_the_account_is_not_swept(scoped):
@@ -465,7 +465,7 @@ async def test_what_ends_for_the_installation_ends_for_its_repositories(scoped):
 async def test_a_search_without_an_answer_changes_nothing(scoped):
     async with scoped(SCOPE + PATTERN) as app:
         before = await scopes(app)
-        app.sandbox.control.server_errors("acme")
+        app.sandbox.control.fault("acme", status=502)
         await wait(app, 3600)
         assert await scopes(app) == before
 

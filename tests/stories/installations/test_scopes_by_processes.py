@@ -48,7 +48,7 @@ async def test_a_pattern_of_repositories_and_an_enterprise(redis_url, redis, tmp
             assert wait_for(lambda: any(each["type"] == "ghapp.runner.replace.v1" for each in events())), worker.log
             (request,) = [each for each in events() if each["type"] == "ghapp.runner.replace.v1"]
             assert (request["source"], request["data"]["runner_id"]) == ("/orgs/acme/api", lost)
-            registered = sandbox.world.place_called("acme/api").roster.registered
+            registered = sandbox.world.place_called("acme/api").fleet.roster.registered
             assert wait_for(lambda: len(registered) == 3)
             assert len(sandbox.world.orgs["acme"].fleet.roster.registered) == 5
         assert "Traceback" not in worker.log

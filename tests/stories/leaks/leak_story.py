@@ -12,11 +12,11 @@ from ghapp.cluster.api import Cluster
 from ghapp.cluster.connection import open_cluster
 from ghapp.runners import observations
 from ghapp.sandbox import deliveries
-from ghapp.sandbox.cluster import ClusterServer
 from jobs.leaks.reap import reap_installation
 from jobs.runners.sweep import sweep_installation
 from tests.sandbox.receivers import Received
 from tests.stories.conftest import POOL, Story
+from tests.support.cluster import SteeredCluster
 
 NAMESPACE = "runners"
 LABEL = {"ghapp.dev/owner": "linux-4vcpu"}
@@ -45,7 +45,7 @@ class Leaking:
     """A story, and the cluster its runners are in."""
 
     app: Story
-    api: ClusterServer
+    api: SteeredCluster
     cluster: Cluster
     bystanders: frozenset[str] = frozenset()
     """Runners without a pod here, registered and offline: GitHub's list is never empty."""
@@ -203,7 +203,7 @@ class Leaking:
 @asynccontextmanager
 async def leaking(story, tmp_path, *, runners=4, more="", pools="", fuse=NO_FUSE):
     async with story(runners=runners, config=config(more, fuse) + pools) as app:
-        with ClusterServer(clock=app.clock) as api:
+        with SteeredCluster(clock=app.clock) as api:
             api.control.namespace(NAMESPACE)
             api.control.kubelet_deletes_after(30)
             environ = {"KUBECONFIG": str(api.kubeconfig(tmp_path / "kubeconfig"))}

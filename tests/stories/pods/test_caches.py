@@ -19,11 +19,11 @@ from ghapp.errors import ClusterForbiddenError, ClusterUnavailableError, Resourc
 from ghapp.pods.degraded_sources import changes_source, objects_source
 from ghapp.pods.store import DegradedSources, Pods
 from ghapp.sandbox.cluster.rbac import RbacRule
-from ghapp.sandbox.cluster.server import ClusterServer
 from ghapp.settings import PoolSettings, Settings
 from ghapp.store.stores import stores_over
 from jobs.pods.ephemeralrunner_cache import EphemeralRunnerCache
 from jobs.pods.namespace_cache import ClusterClock
+from tests.support.cluster import SteeredCluster
 from tests.support.policy import replace_pools
 
 NS = "runners"
@@ -33,7 +33,7 @@ ARC = PoolSettings("acme", "linux", replacer="arc", namespace=NS)
 
 @pytest.fixture
 def api():
-    with ClusterServer() as server:
+    with SteeredCluster() as server:
         server.control.namespace(NS)
         yield server
 

@@ -15,13 +15,14 @@ from ghapp.pods.deletion_guards import REGISTRATION_FINALIZER, TERMINATING_SECON
 from ghapp.queue import jobs
 from ghapp.queue.jobs import JobName
 from ghapp.runners.deletion_progress import LEAST_PAUSE_SECONDS
-from ghapp.sandbox.cluster import FINALIZER, users_of
+from ghapp.sandbox.cluster.shapes import FINALIZER
 from tests.manifests.rendered import objects
 from tests.manifests.test_access import granted
 from tests.stories.cluster_story import ARC, JOBS, PODS, site
 from tests.stories.fast_timings import FAST
 from tests.stories.processes import FAST_TIMINGS, wait_for
 from tests.stories.sites import ACCOUNTS, HOME, NAMESPACE, WATCH, WORKER
+from tests.support.cluster import users_of
 from tests.support.local_redis import embedded_redis
 from tests.support.ports import free_port
 from tests.support.running import running

@@ -12,13 +12,13 @@ from ghapp.errors import ClusterUnavailableError
 from ghapp.pods.scale_sets import IDLE_SECONDS
 from ghapp.pods.store import Pods
 from ghapp.runners.delivery_lag import DeliveryArrivals, LateArrival
-from ghapp.sandbox.cluster.server import ClusterServer
 from ghapp.sandbox.cluster.shapes import AssignedJob
 from jobs.pods import scale_sets
 from jobs.pods.scale_sets import keep_scale_sets, record_scale_sets
 from jobs.reports.health_report import report_installation
 from jobs.runners.sweep import sweep_installation
 from tests.stories.conftest import POOL
+from tests.support.cluster import SteeredCluster
 from tests.support.snapshots import record_snapshot
 
 NS = "runners"
@@ -30,7 +30,7 @@ CONFIG = (
 
 @asynccontextmanager
 async def cluster():
-    with ClusterServer() as api:
+    with SteeredCluster() as api:
         api.control.namespace(NS)
         headers = {"Authorization": f"Bearer {api.token('admin')}"}
         async with httpx2.AsyncClient(base_url=api.url, headers=headers, trust_env=False) as client:

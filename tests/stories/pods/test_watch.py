@@ -33,7 +33,6 @@ from ghapp.runners.evidence import Evidence, Registration
 from ghapp.runners.observations import job_started, registration_seen
 from ghapp.runners.store import Runners
 from ghapp.sandbox.cluster.rbac import RbacRule
-from ghapp.sandbox.cluster.server import ClusterServer
 from ghapp.settings import PoolSettings, Settings
 from ghapp.store import keys
 from ghapp.store.connect import connect_sync
@@ -44,6 +43,7 @@ from jobs.deaths.death_recorder import DeathRecorder
 from jobs.events.publish import death_id
 from jobs.pods import pod_cache
 from jobs.pods.pod_cache import PodCache
+from tests.support.cluster import SteeredCluster
 from tests.support.policy import replace_pools
 
 NS, INSTALLATION = "runners", 7
@@ -52,7 +52,7 @@ LINE = "runner pod terminated"
 
 @pytest.fixture
 def api():
-    with ClusterServer() as server:
+    with SteeredCluster() as server:
         server.control.namespace(NS)
         yield server
 

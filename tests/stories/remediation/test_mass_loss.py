@@ -47,7 +47,7 @@ def weather(app):
     return {
         "403 secondary limit": lambda: control.secondary_limit("acme", retry_after=60),
         "429 with retry-after": lambda: control.secondary_limit("acme", status=429, retry_after=60),
-        "502": lambda: control.server_errors("acme", status=502, seconds=60),
+        "502": lambda: control.fault("acme", status=502, seconds=60),
         "403": lambda: control.withhold_permission("acme", seconds=60),
         "empty lists": lambda: control.empty_list("acme", seconds=60),
     }

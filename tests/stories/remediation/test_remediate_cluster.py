@@ -28,7 +28,6 @@ from ghapp.runners.evidence import Registration
 from ghapp.runners.observations import job_started, registration_seen
 from ghapp.runners.remains import Remains, RemainsKind
 from ghapp.runners.verdict import State
-from ghapp.sandbox.cluster.server import ClusterServer
 from ghapp.settings import Settings
 from ghapp.workflow_jobs.job import Job
 from jobs.context import open_context
@@ -38,6 +37,7 @@ from tests.replace.cluster import FakeCluster
 from tests.rules.pods.builders import NAMESPACE, container, pod, pod_of_object, runner_object
 from tests.stories.conftest import POOL
 from tests.stories.runners.test_main_job import lose_and_confirm, state_of, sweep
+from tests.support.cluster import SteeredCluster
 
 
 def config(replacer, more=""):
@@ -559,7 +559,7 @@ async def test_a_pod_that_registers_again_during_its_deletion_is_kept(story):
 
 
 async def test_the_context_opens_the_cluster_of_its_settings(story, tmp_path):
-    with ClusterServer() as server:
+    with SteeredCluster() as server:
         async with fleet(story, "pods") as app:
             server.control.pod(NAMESPACE, app.name, service_account=app.name)
             path = server.kubeconfig(tmp_path / "kubeconfig")

@@ -257,9 +257,9 @@ async def test_another_app_s_check_run_of_that_name_is_left_alone(story):
         await sweep(app)
         repository = app.sandbox.world.orgs["acme"].repositories[".github"]
         theirs = {"name": "Runner health", "head_sha": repository.head_sha, "status": "queued"}
-        repository.check_runs[1] = {**theirs, "app_id": app.sandbox.app_id}
+        repository.check_runs[1] = {**theirs, "app_id": app.sandbox.app.id}
         assert await report(app) is CheckRunOutcome.CREATED
-        assert check_runs(app)[1] == {**theirs, "app_id": app.sandbox.app_id}
+        assert check_runs(app)[1] == {**theirs, "app_id": app.sandbox.app.id}
 
 
 async def test_the_button_sweep_now_asks_for_a_sweep(story):
@@ -299,7 +299,7 @@ async def test_a_stopped_fuse_requires_a_person_whose_press_lets_it_prove_again_
         await app.receive()
         await resumed(app)
         fuse = (await app.context.fuses.all(app.installation))[POOL]
-        by = app.sandbox.world.sender["login"]
+        by = app.sandbox.world.directory.sender["login"]
         assert (fuse.position, fuse.reason, fuse.by) == (Position.PROVING, FuseReason.RESUMED, by)
         assert [each.who for each in (await app.context.fuses.pauses(app.installation)).values()] == ["octocat"]
         events = [event for _, event in await app.context.events.latest(app.installation, 9)]

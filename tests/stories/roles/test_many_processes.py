@@ -68,8 +68,8 @@ def test_many_processes_do_each_thing_once(redis_url, redis, tmp_path):
         for port in ports:
             assert wait_for(lambda port=port: is_ready(port))
         text = "".join(role.log for role in (*webs, *workers, *clocks))
-        key = sandbox.private_key_pem.splitlines()[1]
-        for secret in (key, sandbox.webhook_secret, sandbox.controller_secret.removeprefix("whsec_"), "ghs_"):
+        key = sandbox.app.private_key_pem.splitlines()[1]
+        for secret in (key, sandbox.app.hook.secret, sandbox.controller_secret.removeprefix("whsec_"), "ghs_"):
             assert secret not in text, "no line contains a secret or a token"
         account = sandbox.control.account()
         assert account["wrongful_removals"] == account["wrongful_replacements"] == []

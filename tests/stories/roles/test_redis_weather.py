@@ -16,7 +16,6 @@ import httpx
 
 from ghapp.doctor.finding import FindingStatus
 from ghapp.doctor.runner import examine
-from ghapp.sandbox.cluster.server import ClusterServer
 from ghapp.sandbox.config import OrgConfig, PoolConfig, SandboxConfig
 from ghapp.sandbox.server import SandboxServer
 from ghapp.settings import Settings
@@ -24,6 +23,7 @@ from ghapp.store import keys
 from ghapp.store.connect import connect_sync
 from tests.stories.processes import FAST_TIMINGS, PATIENCE_SECONDS, Role, environment, wait_for
 from tests.stories.roles.test_redis_away import SECRET, deliver
+from tests.support.cluster import SteeredCluster
 from tests.support.ports import free_port
 from tests.support.redis_weather import Address, asked, follow, redis_server, swap
 
@@ -93,7 +93,7 @@ def site(folder, url):
     org = OrgConfig(pools=(PoolConfig(name="linux-4vcpu", size=12),))
     with ExitStack() as stack:
         github = stack.enter_context(SandboxServer(SandboxConfig(orgs=(org,), quiet=True)))
-        api = stack.enter_context(ClusterServer())
+        api = stack.enter_context(SteeredCluster())
         api.control.namespace("runners")
         environ = environment(github, url, policy) | {
             "GHAPP_WEBHOOK_SECRET": SECRET,

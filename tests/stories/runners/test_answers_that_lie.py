@@ -50,11 +50,11 @@ LIES = {
         lambda c: c.unsuspend("acme"),
     ),
     "server_errors_on_half_of_the_calls": Lie(
-        lambda c: c.server_errors("acme", share=0.5), {"GitHubUnavailable", ""}, NOT_KNOWN
+        lambda c: c.fault("acme", status=502, share=0.5), {"GitHubUnavailable", ""}, NOT_KNOWN
     ),
-    "connections_that_are_reset": Lie(lambda c: c.reset_connections("acme"), {"GitHubUnavailable"}, NOT_KNOWN),
-    "bodies_cut_short": Lie(lambda c: c.cut_short("acme"), {"GitHubUnavailable", ""}, NOT_KNOWN),
-    "html_instead_of_json": Lie(lambda c: c.answer_html("acme"), {"GitHubUnavailable"}, NOT_KNOWN),
+    "connections_that_are_reset": Lie(lambda c: c.fault("acme", reset=True), {"GitHubUnavailable"}, NOT_KNOWN),
+    "bodies_cut_short": Lie(lambda c: c.fault("acme", cut_short=True), {"GitHubUnavailable", ""}, NOT_KNOWN),
+    "html_instead_of_json": Lie(lambda c: c.fault("acme", status=200, html=True), {"GitHubUnavailable"}, NOT_KNOWN),
     "a_list_that_leaves_out_live_runners": Lie(lambda c: c.unlist("acme", share=0.3), {""}, AS_BEFORE),
     "a_list_that_leaves_them_out_and_counts_them": Lie(
         lambda c: c.unlist("acme", share=0.3, counted=True), {"ListIncomplete"}, NOT_KNOWN
@@ -189,7 +189,7 @@ async def test_an_answer_that_never_comes_is_no_evidence(story, monkeypatch):
     async with story(runners=RUNNERS) as app:
         await app.live_through_an_interval()
         await app.live_through_an_interval()
-        app.sandbox.control.hang("acme")
+        app.sandbox.control.fault("acme", hang=60.0)
         assert (await sweep_installation(app.context, app.installation)).flaw == "GitHubUnavailable"
         assert set(await app.states()) == AS_BEFORE
         app.sandbox.control.no_faults()

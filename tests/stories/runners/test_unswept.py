@@ -45,7 +45,7 @@ async def left(app):
 CAUSES = {
     "not permitted": (lambda control: control.withhold_permission("acme"), discovered),
     "suspended": (lambda control: control.suspend("acme"), discovered),
-    "its lists fail": (lambda control: control.server_errors("acme"), swept),
+    "its lists fail": (lambda control: control.fault("acme", status=502), swept),
 }
 
 

@@ -10,7 +10,6 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from ghapp.pods.store import Pods
 from ghapp.remediation.store import Fuses
 from ghapp.runners.verdict import is_absent, judge
-from ghapp.sandbox.cluster.server import ClusterServer
 from ghapp.sandbox.cluster.shapes import REGISTRATION_FINALIZER, AssignedJob
 from ghapp.settings import Settings
 from jobs.context import open_context
@@ -21,6 +20,7 @@ from jobs.remediation.plan_remediation import plan_remediation
 from jobs.runners.confirm import confirm_installation
 from jobs.runners.sweep import sweep_installation
 from tests.stories.conftest import POOL
+from tests.support.cluster import SteeredCluster
 
 NAMESPACE = "runners"
 IN_CLUSTER = "in-cluster"
@@ -163,7 +163,7 @@ async def zombie_story(story, tmp_path, replacer="arc", runners=12, config=""):
     policy = POLICY.format(name=IN_CLUSTER, label=POOL, replacer=replacer, namespace=NAMESPACE)
     async with AsyncExitStack() as stack:
         app = await stack.enter_async_context(story(runners=runners, config=config + policy))
-        api = stack.enter_context(ClusterServer(clock=app.clock))
+        api = stack.enter_context(SteeredCluster(clock=app.clock))
         api.control.namespace(NAMESPACE)
         path = api.kubeconfig(tmp_path / "kubeconfig")
         app.settings = Settings.read(app.environ | {"KUBECONFIG": str(path)})

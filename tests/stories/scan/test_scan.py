@@ -130,7 +130,7 @@ async def test_a_repository_s_runners_and_those_of_its_organization_that_may_tak
 
 def own_runners(story):
     place = story.sandbox.world.orgs["acme"].at_repositories["api"]
-    return place.roster.registered.values()
+    return place.fleet.roster.registered.values()
 
 
 async def test_the_organization_s_runners_are_not_read_twice_for_its_repository(story):
@@ -181,7 +181,7 @@ async def test_runners_that_an_enterprise_shares_may_take_jobs_of_its_organizati
         assert (found.unserved_labels, [each.why for each in found.waiting]) == ([], [None]), (
             "GitHub is about to assign it"
         )
-        story.control.server_errors(status=404, match="runner-groups/2/")
+        story.control.fault(status=404, match="runner-groups/2/")
         (organization, repository) = await story.scan("acme", "acme/api")
         assert [each.is_unknown for found in (organization, repository) for each in found.waiting] == [True, True]
         (found,) = await story.scan(target)
@@ -195,13 +195,13 @@ async def test_a_job_for_a_larger_runner_that_github_hosts_is_none_of_ours(targe
         story.control.queue("acme", labels=["ubuntu BIG"], repository="api")
         (found,) = await story.scan(target)
         assert (found.waiting, found.unserved_labels) == ([], [])
-        story.control.server_errors(status=404, match="hosted-runners")
+        story.control.fault(status=404, match="hosted-runners")
         (found,) = await story.scan(target)
         assert ([each.label for each in found.unserved_labels], found.reading.not_seen) == (["ubuntu BIG"], [])
 
 
 async def test_an_enterprise(story):
-    roster = story.sandbox.world.enterprises["acme-corp"].roster
+    roster = story.sandbox.world.enterprises["acme-corp"].fleet.roster
 
     def happens(control):
         control.in_world(lambda: roster.end(next(iter(roster.registered.values()))))
@@ -339,14 +339,14 @@ async def test_the_hourly_limit_is_named_and_not_waited_for(story, status):
 
 
 async def test_a_gateway_s_error_is_tried_again_and_then_named(story):
-    story.control.server_errors(status=502)
+    story.control.fault(status=502)
     (found,) = await story.scan("acme")
     assert "GitHub answered 502" in found.headlines[0].sentence
     assert story.calls == 3
 
 
 async def test_a_gateway_s_error_at_the_second_list_leaves_the_first(story):
-    (found,) = await story.scan("acme", between=lambda control: control.server_errors(match="actions/runners$"))
+    (found,) = await story.scan("acme", between=lambda control: control.fault(status=502, match="actions/runners$"))
     assert len(found.reading.looks) == 1
     assert len(found.runners) == 25
     assert refusals(found) == [("a second list of the runners of acme", "")]
@@ -354,7 +354,7 @@ async def test_a_gateway_s_error_at_the_second_list_leaves_the_first(story):
 
 async def test_runs_of_one_repository_that_cannot_be_read_hide_no_other(story):
     story.control.queue("acme", labels=["self-hosted", "nope"], repository="web")
-    story.control.server_errors(match="/api/actions/runs")
+    story.control.fault(status=502, match="/api/actions/runs")
     (found,) = await story.scan("acme")
     assert len(found.waiting) == 1
     assert refusals(found) == [("the runs of 1 of 4 repositories", "")]
@@ -363,7 +363,7 @@ async def test_runs_of_one_repository_that_cannot_be_read_hide_no_other(story):
 async def test_a_server_of_one_s_own_without_dates_and_without_ephemeral():
     with sandbox(api_path="/api/v3") as story:
         story.control.misreport(omit=["ephemeral", "version", "runner_group_id"])
-        story.control.server_errors(status=404, match="deprecations")
+        story.control.fault(status=404, match="deprecations")
         (found,) = await story.scan("acme", between=lambda control: control.lose("acme", count=1))
     assert [(each.version, each.state) for each in found.versions] == [(None, "unknown")]
     assert found.headlines == [], "the runner may be an ephemeral one that ran a job"
@@ -389,7 +389,7 @@ async def test_dates_of_versions_at_a_repository_and_an_enterprise(story):
 
 async def test_endpoints_that_a_server_lacks_are_named(story):
     for path in ("runner-groups", "/repos", "runners/deprecations"):
-        story.control.server_errors(status=404, match=path)
+        story.control.fault(status=404, match=path)
     (found,) = await story.scan("acme")
     assert len(found.runners) == 25
     assert [each.what for each in found.reading.not_seen] == ["the runner groups of acme", "the repositories"]

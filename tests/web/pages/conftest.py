@@ -107,7 +107,7 @@ async def start(redis, github, clock, asked, fleet):
         }
         if client:
             secret = client_secret or github.app.client_secret
-            given |= {"GHAPP_CLIENT_ID": github.client_id, "GHAPP_CLIENT_SECRET": secret}
+            given |= {"GHAPP_CLIENT_ID": github.app.client_id, "GHAPP_CLIENT_SECRET": secret}
         if has_key:
             given["GHAPP_PAGE_KEY"] = KEY
         application = build(Settings.read(given | environ), database, ask_for, clock, read_load)

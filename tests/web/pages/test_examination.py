@@ -196,7 +196,7 @@ async def browser(redis, fleet, clock, github):
         "GHAPP_WEBHOOK_SECRET": "secret",
         "GHAPP_GITHUB_API_URL": github.api_url,
         "GHAPP_GITHUB_WEB_URL": github.url,
-        "GHAPP_CLIENT_ID": github.client_id,
+        "GHAPP_CLIENT_ID": github.app.client_id,
         "GHAPP_CLIENT_SECRET": github.app.client_secret,
         "GHAPP_PAGE_KEY": KEY,
     }

@@ -27,7 +27,7 @@ async def test_the_sign_in_goes_to_github_with_a_state_and_a_challenge(start, gi
     answer = await start().get("/sign-in/github")
     query = query_of(answer)
     assert answer.headers["location"].startswith(f"{github.url}/login/oauth/authorize?")
-    assert query["client_id"] == github.client_id
+    assert query["client_id"] == github.app.client_id
     assert query["redirect_uri"] == f"{HERE}/sign-in/callback"
     assert (query["code_challenge_method"], len(query["code_challenge"])) == ("S256", 43)
     assert len(query["state"]) >= 40
@@ -233,7 +233,7 @@ async def test_an_outage_of_github_prevents_the_sign_in(start, github):
     browser = start()
     begun = await browser.get("/sign-in/github")
     back = at_github(github, begun, "mona")
-    github.control.server_errors()
+    github.control.fault(status=502)
     assert (await browser.get(back)).status_code == 502
     assert SESSION_COOKIE not in browser.cookies
 
@@ -295,7 +295,7 @@ async def test_permissions_are_read_again_after_ten_minutes(signed_in, github, c
 async def test_during_an_outage_of_github_permissions_stay_valid_for_an_hour(signed_in, github, clock):
     browser = await signed_in("mona")
     assert (await browser.get("/orgs/acme")).status_code == 200
-    github.control.server_errors()
+    github.control.fault(status=502)
     clock.now = NOW + KEPT_SECONDS
     page = await browser.get("/orgs/acme")
     assert page.status_code == 200

@@ -1,1 +1,0 @@
-"""Records what the client did, for assertions."""

@@ -1,1 +1,0 @@
-"""What GitHub shows to people: the manifest flow, installations, check runs with their buttons."""
