@@ -11,6 +11,7 @@ from rq.timeouts import BaseTimeoutException
 
 from ghapp.errors import NotificationError, StoreUnavailableError
 from ghapp.installations.installation import Installation
+from ghapp.installations.pool_matching import ALL_POOLS
 from ghapp.log import logger, redact
 from ghapp.notifications.conditions import (
     Change,
@@ -30,7 +31,7 @@ from ghapp.notifications.store import Notifications, PendingNotification
 from ghapp.notifications.texts import headline_of, message, page_of_topic
 from ghapp.notifier import Notifier
 from ghapp.queue.jobs import JobName
-from ghapp.remediation.fuse import WHOLE_INSTALLATION, Position
+from ghapp.remediation.fuse import Position
 from ghapp.remediation.status import is_loss_open
 from ghapp.report.fleet import by_pool
 from ghapp.report.headline import Headline
@@ -108,7 +109,7 @@ async def _observe(context: JobContext, installation: Installation, notifier: No
         return
     view = await context.org_view(installation)
     if installation.parent:  # the fuse of all pools is its owner's, and one message says so
-        view = replace(view, fuses={pool: fuse for pool, fuse in view.fuses.items() if pool != WHOLE_INSTALLATION})
+        view = replace(view, fuses={pool: fuse for pool, fuse in view.fuses.items() if pool != ALL_POOLS})
     involved = {pool for pool, fuse in view.fuses.items() if fuse.position is not Position.CLOSED}
     involved |= {each.subject for each in known.values() if each.topic is Topic.FUSE and each.level}
     has_versions = view.may_versions_end(now) or any(each.topic is Topic.VERSION for each in known.values())
@@ -195,7 +196,7 @@ def lost_by_pool(view: OrgView, runners: Iterable[Evidence], now: float) -> Mapp
     for evidence in runners:
         verdict = view.verdict(evidence, now)
         if is_loss_open(evidence, verdict, now):
-            lost.update((view.pool(evidence), WHOLE_INSTALLATION))
+            lost.update((view.pool(evidence), ALL_POOLS))
     return lost
 
 
@@ -204,8 +205,7 @@ def _replaced(view: OrgView, runners: Iterable[Evidence], change: Change) -> int
     if change.topic is not Topic.FUSE or change.level:
         return 0
     return sum(
-        (each.replaced_at or 0.0) >= change.since and change.subject in (view.pool(each), WHOLE_INSTALLATION)
-        for each in runners
+        (each.replaced_at or 0.0) >= change.since and change.subject in (view.pool(each), ALL_POOLS) for each in runners
     )
 
 

@@ -24,12 +24,12 @@ from ghapp.gate.active_shard import Role
 from ghapp.gate.judgement import Gate, GateRequest
 from ghapp.gate.next_steps import NextStep
 from ghapp.gate.shard_checks import Check
+from ghapp.installations.pool_matching import ALL_POOLS
 from ghapp.installations.scope import ScopeKind, kind_of
 from ghapp.installations.scope_paths import path_segment
 from ghapp.leaks.documents import leaks_of_name
 from ghapp.nearest_name import meant, nearest
-from ghapp.remediation.fuse import WHOLE_INSTALLATION, resume_command
-from ghapp.remediation.store import WHOLE_ORG
+from ghapp.remediation.fuse import resume_command
 from ghapp.report.documents import HealthDocument
 from ghapp.report.overview import (
     HeadlineDocument,
@@ -324,7 +324,7 @@ class ApiClient:
             Lines with the pause that is in effect.
         """
         (name,) = await self._orgs(org)
-        pool = None if pool == WHOLE_ORG else pool
+        pool = None if pool == ALL_POOLS else pool
         before = (await self._pauses(name)).get(pool)
         body = {"pool": pool, "why": why, "for_seconds": seconds}
         answer = await self._send("POST", f"/v1/orgs/{path_segment(name)}/pause", body=body)
@@ -339,14 +339,14 @@ class ApiClient:
         (name,) = await self._orgs(org)
         before = await self._pauses(name)
         done = _json(await self._send("POST", f"/v1/orgs/{path_segment(name)}/resume", body={"pool": pool}))
-        ended = [None if each == WHOLE_ORG else each for each in done["ended"]]
+        ended = [None if each == ALL_POOLS else each for each in done["ended"]]
         output = [f"resumed: {_subject(name, each)}, paused {before.get(each, 'since')}" for each in ended]
         output += [f"fuse restarted, now proving: {_fuse(name, each)}" for each in done["proving"]]
         output += [f"reaper restarted, now proving: {_fuse(name, each)}" for each in done["reaping"]]
         held = (await self._get(f"/v1/orgs/{path_segment(name)}/overview"))["held"]
         of_all = [each for each in held if each["pool"] is None and each["kind"] in ("pause", "fuse stopped")]
         for each in of_all:
-            end = resume_command(name, None if each["kind"] == "pause" else WHOLE_INSTALLATION)
+            end = resume_command(name, None if each["kind"] == "pause" else ALL_POOLS)
             output.append(f"still in effect: {each['kind']}, {name}, {each['text']}; `{end}`")
         return output or ["nothing was paused or stopped", *_proving(name, held, pool)]
 
@@ -455,14 +455,14 @@ def _subject(org: str, pool: str | None) -> str:
 def _proving(org: str, held: Iterable[Mapping[str, Any]], pool: str | None) -> Iterator[str]:
     """Returns the fuses in force for a pool, or for any, that neither wait for a person nor can be hurried."""
     for each in held:
-        if each["kind"] == "fuse proving" and (pool in (None, WHOLE_ORG) or each["pool"] in (None, pool)):
-            subject = _fuse(org, each["pool"] or WHOLE_ORG)
+        if each["kind"] == "fuse proving" and (pool in (None, ALL_POOLS) or each["pool"] in (None, pool)):
+            subject = _fuse(org, each["pool"] or ALL_POOLS)
             shown = shell_command("ghapp", "runners", "--org", org)
             yield f"fuse proving: {subject}, {each['text']}; it goes on, or stops, by itself: see `{shown}`"
 
 
 def _fuse(org: str, pool: str) -> str:
-    return f"{org}, all pools" if pool == WHOLE_ORG else _subject(org, pool)
+    return f"{org}, all pools" if pool == ALL_POOLS else _subject(org, pool)
 
 
 def _is_answered_there(job: Any) -> tuple[bool, bool]:

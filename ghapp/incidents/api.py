@@ -11,8 +11,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ghapp.incidents.documents import HistoryDocument, history_document, span_of
-from ghapp.incidents.history import WHOLE_ORG, WIDTHS
-from ghapp.installations.pool_matching import OTHER_POOL
+from ghapp.incidents.history import WIDTHS
+from ghapp.installations.pool_matching import ALL_POOLS, OTHER_POOL
 from ghapp.store.stores import Stores
 from ghapp.web.fleet_view import FleetReader
 from ghapp.web.operation import Answer, Clock, Handler, Operation, Parameter, Schema, problems
@@ -80,7 +80,7 @@ class HistoryEndpoints:
                 404, f"no history of a pool {pool!r} of {org}; pools are {', '.join(pools) or 'not known yet'}"
             )
         span = span_of(times["from"], times["to"], None if step is None else STEPS[step], now)
-        steps = await self._history.steps(installation.id, pool or WHOLE_ORG, span.begin, span.end, span.step)
+        steps = await self._history.steps(installation.id, pool or ALL_POOLS, span.begin, span.end, span.step)
         body = msgspec.json.encode(history_document(installation.org, pool, pools, span, steps))
         tag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
         headers = {"ETag": tag}

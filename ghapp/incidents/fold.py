@@ -25,7 +25,8 @@ from ghapp.incidents.incident import (
     spans,
     unrecorded_steps,
 )
-from ghapp.remediation.fuse import WHOLE_INSTALLATION, Fuse, FuseCounts, Position
+from ghapp.installations.pool_matching import ALL_POOLS
+from ghapp.remediation.fuse import Fuse, FuseCounts, Position
 from ghapp.runners.evidence import Evidence
 
 IncidentsById = Mapping[str, LossIncident]
@@ -247,7 +248,7 @@ def _components(facts: list[LossIncident]) -> Iterator[list[LossIncident]]:
         by_pool[span.pool].append((span, index))
     for members in by_pool.values():
         _join_overlapping(members, groups)
-    for whole, index in by_pool.get(WHOLE_INSTALLATION, []):
+    for whole, index in by_pool.get(ALL_POOLS, []):
         for span, other in atoms:
             if whole.overlaps(span):
                 groups.join(index, other)

@@ -15,7 +15,15 @@ from itertools import zip_longest
 from math import floor
 from typing import NamedTuple
 
-from ghapp.installations.pool_matching import GENERIC_LABELS, OTHER_POOL, PoolMatcher, PoolRule, pool_of, runner_pool
+from ghapp.installations.pool_matching import (
+    ALL_POOLS,
+    GENERIC_LABELS,
+    OTHER_POOL,
+    PoolMatcher,
+    PoolRule,
+    pool_of,
+    runner_pool,
+)
 from ghapp.remediation.status import is_loss_open, is_lost
 from ghapp.remediation.successors import lost_since
 from ghapp.runners.evidence import Evidence, Survey
@@ -28,9 +36,6 @@ WIDTHS = (STEP_SECONDS, HOUR_SECONDS)
 
 KEPT_SECONDS = {STEP_SECONDS: 7 * 86_400, HOUR_SECONDS: 90 * 86_400}
 """How long steps of each width are kept."""
-
-WHOLE_ORG = "*"
-"""The pool that has the sums of all pools, and the calls."""
 
 MOST_POOLS = 100
 """Pools of an installation with a history of their own, besides `*` and `OTHER_POOL`, which has all others."""
@@ -294,7 +299,7 @@ def sample(
     whole = sum(gauges.values(), Counter[str]())
     begin = min(at - LATEST_SECONDS, (at if since is None else since) - SUCCESSOR_SECONDS)
     counts = losses(runners, matcher, max(begin, at - 86_400.0), at)
-    return HistorySample(at, {**gauges, WHOLE_ORG: whole}, counts)
+    return HistorySample(at, {**gauges, ALL_POOLS: whole}, counts)
 
 
 def losses(
@@ -308,7 +313,7 @@ def losses(
     found: dict[tuple[str, int], Counter[str]] = defaultdict(Counter)
 
     def add(pool: str, at: float, name: str, number: int = 1) -> None:
-        for each in (pool, WHOLE_ORG):
+        for each in (pool, ALL_POOLS):
             found[each, step_of(at)][name] += number
 
     for each in runners:

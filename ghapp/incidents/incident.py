@@ -12,7 +12,8 @@ from enum import StrEnum
 from itertools import chain
 from typing import NamedTuple
 
-from ghapp.remediation.fuse import WHOLE_INSTALLATION, Fuse, FuseCounts, FuseReason, Position
+from ghapp.installations.pool_matching import ALL_POOLS
+from ghapp.remediation.fuse import Fuse, FuseCounts, FuseReason, Position
 from ghapp.remediation.successors import HEALED_WITHIN_SECONDS, SUCCESSOR_PATIENCE_SECONDS
 from ghapp.runners.evidence import Evidence, PastLoss
 from ghapp.runners.verdict import Reason, State, Verdict, is_absent, is_zombie, missing_since
@@ -278,7 +279,7 @@ def incident_of(identifier: str, losses: Iterable[RunnerLoss], steps: Iterable[F
     known = [at for at in ends if at is not None]
     return LossIncident(
         identifier,
-        WHOLE_INSTALLATION if any(each.pool == WHOLE_INSTALLATION for each in changes) else ordered[0].pool,
+        ALL_POOLS if any(each.pool == ALL_POOLS for each in changes) else ordered[0].pool,
         ordered[0].first_at,
         max(known) if len(known) == len(ends) else None,
         ordered,

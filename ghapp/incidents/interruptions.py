@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from ghapp.incidents.incident import LossIncident
-from ghapp.remediation.fuse import WHOLE_INSTALLATION
+from ghapp.installations.pool_matching import ALL_POOLS
 from ghapp.remediation.pause import PauseView
 from ghapp.runners.evidence import Survey
 
@@ -64,7 +64,7 @@ def interruptions_of(
         survey: of the last lists.
         now: epoch seconds.
     """
-    pools = {WHOLE_INSTALLATION, *(each.pool for each in incident.losses)}
+    pools = {ALL_POOLS, *(each.pool for each in incident.losses)}
     began, until = incident.began, now if incident.ended is None else incident.ended
     found = [
         *(_change(each) for each in changes if each.pool in pools and began <= each.at <= until),
@@ -109,7 +109,7 @@ def _spans_of_pauses(changes: Iterable[PauseChange], until: float) -> Iterator[_
             begun, _ = running.get(change.pool, (change, None))
             running[change.pool] = begun, change.until
         else:
-            ended = [*running] if change.pool == WHOLE_INSTALLATION else [change.pool]
+            ended = [*running] if change.pool == ALL_POOLS else [change.pool]
             for pool in ended:
                 if pool in running:
                     yield _PauseSpan(running.pop(pool)[0], change.at, ended_by_itself=False)
@@ -130,7 +130,7 @@ def _earlier(pool: str, pause: PauseView | PauseChange, began: float) -> Interru
 
 
 def _where(pool: str) -> str:
-    return " of all pools" if pool == WHOLE_INSTALLATION else f" of {pool}"
+    return " of all pools" if pool == ALL_POOLS else f" of {pool}"
 
 
 def _blind(survey: Survey, began: float, until: float) -> Iterator[Interruption]:

@@ -11,7 +11,8 @@ from typing import NamedTuple
 from ghapp.incidents.incident import FuseStep, LossEnd, LossIncident, RunnerLoss
 from ghapp.incidents.interruptions import Interruption
 from ghapp.incidents.texts import ENDS, PROOFS
-from ghapp.remediation.fuse import FUSE_REASONS, WHOLE_INSTALLATION, FuseReason, Position
+from ghapp.installations.pool_matching import ALL_POOLS
+from ghapp.remediation.fuse import FUSE_REASONS, FuseReason, Position
 from ghapp.report.documents import timestamp
 from ghapp.runners.verdict import Reason
 from ghapp.web.pages.views.paging import Paging, paged, query_string
@@ -158,7 +159,7 @@ def fuse_of(incident: LossIncident) -> str:
 
 def fuse_name(pool: str) -> str:
     """Returns the name of a pool's fuse."""
-    return "The fuse of all pools" if pool == WHOLE_INSTALLATION else f"The fuse of {pool}"
+    return "The fuse of all pools" if pool == ALL_POOLS else f"The fuse of {pool}"
 
 
 def typical_heal(losses: Sequence[RunnerLoss]) -> str:
@@ -336,7 +337,7 @@ def _fuses(incident: LossIncident) -> Iterator[IncidentFuse]:
         steps = [each for each in incident.steps if each.pool == pool]
         last = next((each for each in reversed(steps) if each.reason is not FuseReason.NONE), steps[-1])
         batches = sum(each.batch > 0 for each in steps)
-        name = "all pools (*)" if pool == WHOLE_INSTALLATION else pool
+        name = "all pools (*)" if pool == ALL_POOLS else pool
         yield IncidentFuse(name, position.value, batches, FUSE_REASONS[last.reason], last.reason.value)
 
 
@@ -484,7 +485,7 @@ def _counted_by(step: FuseStep, incident: LossIncident) -> str:
     It counts what is missing and not confirmed yet, too: that may return, and is in no incident then. Clocks may differ
     by a second.
     """
-    is_whole = step.pool == WHOLE_INSTALLATION
+    is_whole = step.pool == ALL_POOLS
     of_fuse = (each for each in incident.losses if is_whole or each.pool == step.pool)
     own = min(step.lost, sum(each.first_at <= step.at + 1.0 for each in of_fuse))
     if own == step.lost:

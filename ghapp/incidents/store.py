@@ -30,7 +30,6 @@ from ghapp.incidents.history import (
     KEPT_SECONDS,
     MOST_POOLS,
     STEP_SECONDS,
-    WHOLE_ORG,
     HistorySample,
     HistoryStep,
     at_least,
@@ -42,7 +41,7 @@ from ghapp.incidents.history import (
 )
 from ghapp.incidents.incident import LossEnd, LossIncident
 from ghapp.incidents.settled import Settled
-from ghapp.installations.pool_matching import OTHER_POOL
+from ghapp.installations.pool_matching import ALL_POOLS, OTHER_POOL
 from ghapp.remediation.fuse import FuseReason, Position
 from ghapp.runners.verdict import Reason
 from ghapp.store import keys
@@ -201,13 +200,13 @@ class HistoryStore:
             own = _with_own_history(seen, known)
             written = {
                 name: int(now)
-                for name in own & seen.gauges.keys() - {WHOLE_ORG, OTHER_POOL}
+                for name in own & seen.gauges.keys() - {ALL_POOLS, OTHER_POOL}
                 if abs(now - known.get(name, 0)) >= HOUR_SECONDS
             }
             for pool, values in seen.gauges.items():
                 gauges.setdefault(pool if pool in own else OTHER_POOL, Counter()).update(values)
         else:
-            dropped, own, written = [], {*known, WHOLE_ORG, OTHER_POOL}, {}
+            dropped, own, written = [], {*known, ALL_POOLS, OTHER_POOL}, {}
         counts, old = await self._counted(counts_key, count_rows, own, now)
         repeats: set[Place] = set()
         if seen is not None:
@@ -263,7 +262,7 @@ class HistoryStore:
                 old.append(name)
                 continue
             step, what, pool = found
-            for each in {pool if pool in own else OTHER_POOL, WHOLE_ORG}:
+            for each in {pool if pool in own else OTHER_POOL, ALL_POOLS}:
                 counts[each, step][what] += max(0, number)
             if step + STEP_SECONDS + JOINED_AFTER_SECONDS < now:
                 old.append(name)
@@ -335,9 +334,9 @@ def _buckets(steps: Iterable[int], span: int) -> Iterator[tuple[int, list[int]]]
 
 def _with_own_history(seen: HistorySample, known: Mapping[str, int]) -> set[str]:
     """Returns the pools with a history of their own: those that have one, then the largest new ones."""
-    fresh = sorted(seen.gauges.keys() - known.keys() - {WHOLE_ORG, OTHER_POOL})
+    fresh = sorted(seen.gauges.keys() - known.keys() - {ALL_POOLS, OTHER_POOL})
     fresh.sort(key=lambda pool: -sum(seen.gauges[pool].values()))
-    return {*known, *fresh[: max(0, MOST_POOLS - len(known))], WHOLE_ORG, OTHER_POOL}
+    return {*known, *fresh[: max(0, MOST_POOLS - len(known))], ALL_POOLS, OTHER_POOL}
 
 
 def _written(

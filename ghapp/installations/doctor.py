@@ -13,10 +13,10 @@ from ghapp.doctor.probe import probe
 from ghapp.doctor.roles import starting
 from ghapp.installations.installation import Installation, known_as, poster_of, repository_scope, stale_name
 from ghapp.installations.pacing import left
-from ghapp.installations.pool_matching import PoolRule
+from ghapp.installations.pool_matching import ALL_POOLS, PoolRule
 from ghapp.installations.scope import ENTERPRISES, ScopeKind, absence, kind_of
-from ghapp.remediation.fuse import WHOLE_INSTALLATION, Fuse, Position, resume_command
-from ghapp.remediation.store import WHOLE_ORG, Pause
+from ghapp.remediation.fuse import Fuse, Position, resume_command
+from ghapp.remediation.store import Pause
 from ghapp.report.check_run_state import PostFailure, repository_of
 from ghapp.report.documents import pause_in_words, time_of
 from ghapp.runners.delivery_lag import completeness, was_confirmed_without_deliveries
@@ -336,7 +336,7 @@ def of_remediation(org: str, fuses: Mapping[str, Fuse], pauses: Mapping[str, Pau
     """Reports fuses that are not closed, and pauses."""
     found = []
     for pool, fuse in fuses.items():
-        whole = pool == WHOLE_INSTALLATION
+        whole = pool == ALL_POOLS
         name = "fuse of all pools" if whole else f"fuse {pool}"
         if fuse.position is Position.STOPPED:
             fix = f"find the cause, then run `{resume_command(org, pool)}`"
@@ -345,7 +345,7 @@ def of_remediation(org: str, fuses: Mapping[str, Fuse], pauses: Mapping[str, Pau
             fix = "wait: remediation continues by itself when replacements come online"
             found.append(warning(GROUP, name, f"proving: {fuse_history(fuse, str)}", fix, org))
     for pool, pause in pauses.items():
-        whole = pool == WHOLE_ORG
+        whole = pool == ALL_POOLS
         fix = f"`{resume_command(org, None if whole else pool)}`"
         name = "pause of all pools" if whole else f"pause {pool}"
         found.append(warning(GROUP, name, f"paused {pause_in_words(pause)}", fix, org))

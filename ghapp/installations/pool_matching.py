@@ -21,6 +21,9 @@ UNCONFIGURED = "label:"
 UNKNOWN_POOL = "unknown"
 """The pool of jobs that name no labels, but a runner group alone."""
 
+ALL_POOLS = "*"
+"""The name under which the fuse, the pause and the history of all pools of a scope are kept: that of no pool."""
+
 EVERY_RUNNER = "*"
 """Used instead of labels: the pool matches every runner."""
 
@@ -83,7 +86,7 @@ def pool_of(labels: Iterable[str], custom_labels: Sequence[str], rules: Iterable
     label: its name is then marked. So is `*`, which stands for all pools of an installation. Characters of labels that
     are not seen are replaced in the name.
     """
-    lowered, names = {label.lower() for label in labels}, {EVERY_RUNNER}
+    lowered, names = {label.lower() for label in labels}, {ALL_POOLS}
     for rule in rules:
         if all(label == EVERY_RUNNER or label.lower() in lowered for label in rule.labels):
             return rule.name

@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from ghapp.doctor.finding import Finding, ok, warning
 from ghapp.doctor.probe import probe
 from ghapp.doctor.roles import starting
+from ghapp.installations.pool_matching import ALL_POOLS
 from ghapp.leaks.orphan import Orphan
 from ghapp.leaks.reaper_status import is_overdue
 from ghapp.leaks.store import Tick
 from ghapp.leaks.tick import Guard
 from ghapp.log import redact
-from ghapp.remediation.fuse import WHOLE_INSTALLATION
 from ghapp.report.documents import time_of
 from ghapp.settings import Settings
 from ghapp.store.stores import Stores, open_stores
@@ -90,7 +90,7 @@ def of_tick(org: str, last: Tick, now: float, started_at: float | None = None) -
         )
     texts += _summary(last)
     for pool, (reason, pod) in last.stops.items():
-        where = "" if pool == WHOLE_INSTALLATION else f" in {pool or 'an unknown pool'}"
+        where = "" if pool == ALL_POOLS else f" in {pool or 'an unknown pool'}"
         texts.append(f"the reaper is stopped{where}: {reason} {pod}".rstrip())
     if last.never_runners:
         texts.append(f"{last.never_runners} never ran a runner")

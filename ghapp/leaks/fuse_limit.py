@@ -6,10 +6,11 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from itertools import chain
 
+from ghapp.installations.pool_matching import ALL_POOLS
 from ghapp.leaks.leak_fuse import LeakCounts, LeakFuse, ReapedPod, next_leak_fuse, room
 from ghapp.leaks.tick import Guard, TickInputs
 from ghapp.pods.pod import Pod
-from ghapp.remediation.fuse import WHOLE_INSTALLATION, Position
+from ghapp.remediation.fuse import Position
 
 _CLOSED = LeakFuse()
 
@@ -29,8 +30,8 @@ def held_back(
     counts = _counts(leaks, stamped, inputs)
     fuses = {pool: _next(pool, found, inputs, now) for pool, found in counts.items()}
     others = {pool: fuse.since or 0.0 for pool, fuse in fuses.items() if fuse.position is not Position.STOPPED}
-    counts[WHOLE_INSTALLATION] = _together([(counts[pool], since) for pool, since in others.items()])
-    fuses[WHOLE_INSTALLATION] = _next(WHOLE_INSTALLATION, counts[WHOLE_INSTALLATION], inputs, now)
+    counts[ALL_POOLS] = _together([(counts[pool], since) for pool, since in others.items()])
+    fuses[ALL_POOLS] = _next(ALL_POOLS, counts[ALL_POOLS], inputs, now)
     held = _held(leaks, inputs, fuses, {pool: room(fuse, counts[pool]) for pool, fuse in fuses.items()})
     return held, {pool: fuse for pool, fuse in fuses.items() if fuse != _CLOSED or pool in view.fuses}
 
@@ -40,7 +41,7 @@ def _held(
 ) -> dict[str, Guard]:
     view, held = inputs.fuse, dict[str, Guard]()
     for pod in leaks:
-        scopes = (view.pools.get(pod.uid, ""), WHOLE_INSTALLATION)
+        scopes = (view.pools.get(pod.uid, ""), ALL_POOLS)
         if pod.uid in view.not_closed:
             held[pod.uid] = Guard.FUSE_NOT_CLOSED
         elif any(fuses[scope].position is Position.STOPPED for scope in scopes):
@@ -70,7 +71,7 @@ def _counts(leaks: Sequence[Pod], stamped: Sequence[Pod], inputs: TickInputs) ->
         reaped[each.pool].append(each)
     return {
         pool: LeakCounts(lost[pool], expected[pool], reaped[pool], view.in_use, pool not in {*paused, *view.unread})
-        for pool in {*lost, *expected, *reaped, *view.fuses, *view.unread} - {WHOLE_INSTALLATION}
+        for pool in {*lost, *expected, *reaped, *view.fuses, *view.unread} - {ALL_POOLS}
     }
 
 

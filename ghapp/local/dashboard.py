@@ -25,6 +25,7 @@ from ghapp.errors import StoreUnavailableError
 from ghapp.incidents.incident import LossIncident
 from ghapp.incidents.page_views import state_of, where_of
 from ghapp.installations.installation import UNINSTALLED_DISCOVERY_SECONDS, Installation
+from ghapp.installations.pool_matching import ALL_POOLS
 from ghapp.leaks.reaper_status import DAY_SECONDS, LeakingPod, is_overdue
 from ghapp.local.browser import open_in_browser
 from ghapp.local.pipeline import SandboxPipeline
@@ -34,7 +35,6 @@ from ghapp.local.up import Site, http_address, local_url, log_path, reachable
 from ghapp.log import redact
 from ghapp.proxies import through_proxy
 from ghapp.redis_errors import without_number
-from ghapp.remediation.store import WHOLE_ORG
 from ghapp.report.documents import timestamp
 from ghapp.report.fleet import FleetView, by_pool
 from ghapp.report.headline import Headline
@@ -550,7 +550,7 @@ def _line(event: dict[str, Any]) -> Text:
     kind = event["type"].removeprefix("ghapp.").removesuffix(".v1")
     colour = next((colour for word, colour in KIND_COLOURS.items() if word in kind), "")
     when, reason = event["time"][11:19], event["data"].get("reason", "")
-    subject = "all pools" if event["subject"] == WHOLE_ORG else event["subject"]
+    subject = "all pools" if event["subject"] == ALL_POOLS else event["subject"]
     first = ((f"{when}  ", "dim"), (visible(f"{kind:<16}"), colour))
     return Text.assemble(*first, f"  {visible(subject, NAME_WIDTH)}  ", (visible(reason, NAME_WIDTH), "dim"))
 

@@ -10,8 +10,9 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Literal, NamedTuple
 
+from ghapp.installations.pool_matching import ALL_POOLS
 from ghapp.notifications.conditions import Change, Topic
-from ghapp.remediation.fuse import WHOLE_INSTALLATION, Position, resume_command
+from ghapp.remediation.fuse import Position, resume_command
 from ghapp.report.headline import Headline, HeadlineKind
 from ghapp.report.links import PageLinks
 from ghapp.untrusted_text import shell_command, without_markup
@@ -55,7 +56,7 @@ def headline_of(change: Change, found: Sequence[Headline]) -> Headline | None:
         return None
     about = [each for kind in KINDS[change.topic] for each in found if each.kind is kind]
     is_same = (each for subject in _subjects(change) for each in about if (each.pool, each.shard) == subject)
-    return next(is_same, about[0] if about and change.subject == WHOLE_INSTALLATION else None)
+    return next(is_same, about[0] if about and change.subject == ALL_POOLS else None)
 
 
 def _subjects(change: Change) -> Iterator[tuple[str, str]]:
@@ -69,7 +70,7 @@ def _subjects(change: Change) -> Iterator[tuple[str, str]]:
             yield change.subject.rpartition(" in ")[0], ""  # a repository that runner groups exclude
             yield "", ""  # labels that no pool has
         case _:
-            yield "" if change.subject == WHOLE_INSTALLATION else change.subject, ""
+            yield "" if change.subject == ALL_POOLS else change.subject, ""
 
 
 def message(
@@ -94,7 +95,7 @@ def message(
 
 
 def _fuse(org: str, change: Change, replaced: int) -> Rendered:
-    whole = change.subject == WHOLE_INSTALLATION
+    whole = change.subject == ALL_POOLS
     subject = "all pools together" if whole else f"pool {without_markup(change.subject)}"
     reason = without_markup(change.detail)
     if not change.level:
@@ -118,7 +119,7 @@ def _fuse(org: str, change: Change, replaced: int) -> Rendered:
 
 
 def _lost(change: Change) -> str:
-    if change.subject == WHOLE_INSTALLATION and not change.affected:
+    if change.subject == ALL_POOLS and not change.affected:
         return "No runner of the account itself is lost; those of its repositories count, too."
     return f"{counted(change.affected, 'runner')} lost, without a successor online."
 

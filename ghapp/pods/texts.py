@@ -11,11 +11,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from ghapp.deaths.cause import Cause
 from ghapp.deaths.cluster_summary import MOST_DEATHS, StaleNamespace
 from ghapp.deaths.patterns import DeathPattern, DeathSummary, PatternKind
+from ghapp.installations.pool_matching import ALL_POOLS
 from ghapp.leaks.reaper_status import ReaperStatus
 from ghapp.leaks.tick import Guard
 from ghapp.pods.degraded_sources import DegradedSource
 from ghapp.pods.phantom_kinds import ADVICE, Phantom, PhantomReason, command_of
-from ghapp.remediation.fuse import WHOLE_INSTALLATION
 from ghapp.remediation.status import ReplacementStage
 from ghapp.report.documents import time_of
 from ghapp.report.fleet import FleetView
@@ -106,7 +106,7 @@ def _leak_sentences(status: ReaperStatus) -> Iterator[str]:
         many = _pods(status.held, "is a leak and is", "are leaks and are")
         yield f"{many} kept by the fuse: so many at once may be a mistake.{_oldest(status, FUSE_GUARDS)}"
     for pool, (reason, pod) in status.stops.items():
-        where = "" if pool == WHOLE_INSTALLATION else f" in {code(pool)}" if pool else " in an unknown pool"
+        where = "" if pool == ALL_POOLS else f" in {code(pool)}" if pool else " in an unknown pool"
         deleted = f" ({code(pod)} was in use when it was deleted)" if pod else ""
         yield f"The reaper is stopped{where}: {code(reason)}{deleted}. Find out why, then `ghapp resume`."
     if unnamed := status.kept.get(Guard.UNNAMED, 0):

@@ -11,9 +11,9 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ghapp.installations.pool_matching import LONGEST_POOL
+from ghapp.installations.pool_matching import ALL_POOLS, LONGEST_POOL
 from ghapp.nearest_name import meant
-from ghapp.remediation.store import LONGEST_PAUSE_SECONDS, SHORTEST_PAUSE_SECONDS, WHOLE_ORG, Pause, PauseResult
+from ghapp.remediation.store import LONGEST_PAUSE_SECONDS, SHORTEST_PAUSE_SECONDS, Pause, PauseResult
 from ghapp.report.documents import Timestamp, pause_in_words, timestamp
 from ghapp.settings import Settings
 from ghapp.store.presses import SWEEP_TOPIC
@@ -153,7 +153,7 @@ class RemediationEndpoints:
         await self._require_pool(org_state, body.pool)
         until = None if body.for_seconds is None else now + body.for_seconds
         asked = Pause(await self._authenticator.who(request), body.why or "", now, until)
-        installation, subject = org_state.installation.id, body.pool or WHOLE_ORG
+        installation, subject = org_state.installation.id, body.pool or ALL_POOLS
         async with self._audit.change(request, installation, "pause", subject, why=asked.why) as outcome:
             pause, result = done = await self._fuses.pause(installation, subject, asked)
             outcome.set(result, has_effect=done.has_effect, until=pause.until)
@@ -175,7 +175,7 @@ class RemediationEndpoints:
         installation = org_state.installation
         limits = self._settings.of(installation.org).fuse
         who = await self._authenticator.who(request)
-        async with self._audit.change(request, installation.id, "resume", body.pool or WHOLE_ORG) as outcome:
+        async with self._audit.change(request, installation.id, "resume", body.pool or ALL_POOLS) as outcome:
             done = await self._fuses.resume(installation, body.pool, who, now, limits)
             outcome.set("resumed" if done else "nothing-to-resume", has_effect=bool(done))
         await self._schedule.due_at(installation.id, now)
@@ -214,6 +214,6 @@ class RemediationEndpoints:
 
     async def _require_pool(self, org_state: OrgState, pool: str | None) -> None:
         """Raises HTTPException if the org has no such pool: a mistyped name would stop or resume nothing."""
-        if pool is None or pool == WHOLE_ORG or pool in (pools := await self._reader.pools(org_state)):
+        if pool is None or pool == ALL_POOLS or pool in (pools := await self._reader.pools(org_state)):
             return
         raise HTTPException(404, f"{org_state.installation.org} has no pool {pool}; {meant(pool, pools, 'it has')}")

@@ -13,10 +13,9 @@ from itertools import chain
 from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
-from ghapp.installations.pool_matching import PoolMatcher, PoolRule
+from ghapp.installations.pool_matching import ALL_POOLS, PoolMatcher, PoolRule
 from ghapp.pods.pod_claim import NO_CLAIMS, Claimed, claim_on
 from ghapp.remediation.fuse import (
-    WHOLE_INSTALLATION,
     Fuse,
     FuseCounts,
     FuseLimits,
@@ -102,7 +101,7 @@ class Decision:
     def without(self, pools: Iterable[str]) -> Decision:
         """Returns the decision without actions in these pools, because an admin changed their fuse in the meantime."""
         excluded = set(pools)
-        if WHOLE_INSTALLATION in excluded:
+        if ALL_POOLS in excluded:
             return Decision(self.fuse_changes, Plan((), self.plan.deferred), self.pool_of, needed=self.needed)
         kept = tuple(runner_id for runner_id in self.plan.now if self.pool_of[runner_id] not in excluded)
         not_needed = tuple(each for each in self.not_needed if self.pool_of[each] not in excluded)
@@ -154,7 +153,7 @@ def decide(
     fuses = after_moves(fuses, {pool: {each.id for each, _ in members} for pool, members in pools.items()}, now)
     changes = {
         pool: FuseChange(pool, recorded.get(pool), *counts.next_fuse(pool, fuses))
-        for pool in [*pools, *(name for name in fuses if name not in pools and name != WHOLE_INSTALLATION)]
+        for pool in [*pools, *(name for name in fuses if name not in pools and name != ALL_POOLS)]
     }
     changes |= _whole_installation(changes, recorded, counts)
     capacities = {pool: _capacity(pool, each.after, counts, changes) for pool, each in changes.items()}
@@ -168,7 +167,7 @@ def decide(
         [each._replace(claimed=each.runner_id in held) for each in candidates],
         capacities,
         limits,
-        capacities[WHOLE_INSTALLATION],
+        capacities[ALL_POOLS],
         granted_since_sweep=recently,
     )
     written_off = _written_off(changes, candidates, paused)
@@ -193,8 +192,8 @@ def counts_for(
     counts = _Counts(pools, _patience(rules), fuse_limits, inputs, (), configured, acting=True)
     stopped = {pool for pool, fuse in fuses.items() if fuse.position is Position.STOPPED}
     found = {pool: counts.of(pool, fuse) for pool, fuse in fuses.items() if pool in pools}
-    if WHOLE_INSTALLATION in fuses:
-        found[WHOLE_INSTALLATION] = counts.whole(fuses[WHOLE_INSTALLATION], stopped)
+    if ALL_POOLS in fuses:
+        found[ALL_POOLS] = counts.whole(fuses[ALL_POOLS], stopped)
     return found
 
 
@@ -212,7 +211,7 @@ class _Counts:
 
     def next_fuse(self, pool: str, fuses: Mapping[str, Fuse]) -> tuple[Fuse, FuseCounts]:
         """Returns a pool's fuse after counting the pool, and the counts."""
-        fuse, whole, now = fuses.get(pool, _CLOSED), fuses.get(WHOLE_INSTALLATION, _CLOSED), self.inputs.now
+        fuse, whole, now = fuses.get(pool, _CLOSED), fuses.get(ALL_POOLS, _CLOSED), self.inputs.now
         is_held = not self.acting or pool in self.paused or whole.holds_requests
         if is_held and Position.PROVING in (fuse.position, whole.position):
             fuse = replace(fuse, held_at=now)
@@ -325,18 +324,18 @@ def _whole_installation(
     which no request is accepted stops alone in any case.
     """
     now, limits = counts.inputs.now, counts.limits
-    before = at_the_latest(recorded.get(WHOLE_INSTALLATION, _CLOSED), now)
+    before = at_the_latest(recorded.get(ALL_POOLS, _CLOSED), now)
     if not counts.acting and before.position is Position.PROVING:
         before = replace(before, held_at=now)
-    unchanged = FuseChange(WHOLE_INSTALLATION, recorded.get(WHOLE_INSTALLATION), before, FuseCounts())
+    unchanged = FuseChange(ALL_POOLS, recorded.get(ALL_POOLS), before, FuseCounts())
     is_closed = before.position is Position.CLOSED
     if is_closed and not any(each.counted.waiting for each in changes.values()):
-        return {WHOLE_INSTALLATION: unchanged}
+        return {ALL_POOLS: unchanged}
     stopped = {pool for pool, each in changes.items() if each.after.position is Position.STOPPED}
     counted_pools = [pool for pool in counts.pools if not counts.waits_alone(pool, stopped)]
     # A loss that a pool's own fuse has healed since may still be one of the installation's window.
     if is_closed and sum(counts.of(pool, before).lost > 0 for pool in counted_pools) <= 1:
-        return {WHOLE_INSTALLATION: unchanged}
+        return {ALL_POOLS: unchanged}
     found: dict[str, FuseChange] = {}
     if before.position is Position.PROVING and counts.acting:
         of_pools = {pool: counts.of_whole(pool, before, changes[pool].after) for pool in counted_pools}
@@ -358,11 +357,11 @@ def _whole_installation(
     after = next_fuse(before, counted, now, limits, acting=counts.acting)
     if len(counted_pools) < len(counts.pools) and after.reason is FuseReason.HEALED and after != before:
         after = replace(after, reason=FuseReason.POOLS_STOPPED)
-    return found | {WHOLE_INSTALLATION: unchanged._replace(after=after, counted=counted)}
+    return found | {ALL_POOLS: unchanged._replace(after=after, counted=counted)}
 
 
 def _capacity(pool: str, fuse: Fuse, counts: _Counts, changes: Mapping[str, FuseChange]) -> PoolCapacity:
-    is_whole = pool == WHOLE_INSTALLATION
+    is_whole = pool == ALL_POOLS
     capacity = PoolCapacity(
         paused=pool in counts.paused,
         configured=is_whole or pool in counts.configured,
@@ -387,7 +386,7 @@ def _written_off(
         for pool, each in changes.items()
         if has_stepped(each.before or _CLOSED, each.after) and is_not_needed(each.after)
     }
-    if WHOLE_INSTALLATION in done:
+    if ALL_POOLS in done:
         done |= {pool for pool, each in changes.items() if each.after.position is not Position.STOPPED}
     return {each.runner_id for each in candidates if each.pool in done and each.pool not in paused}
 

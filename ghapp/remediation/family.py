@@ -11,9 +11,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from ghapp.installations.pool_matching import ALL_POOLS
 from ghapp.pods.pod_claim import PodClaim
 from ghapp.remediation.decision import Decision, DecisionInputs, FuseChange, Pools, ReplacingRule, decide
-from ghapp.remediation.fuse import WHOLE_INSTALLATION, Fuse, FuseLimits, FuseReason, Position, failure
+from ghapp.remediation.fuse import Fuse, FuseLimits, FuseReason, Position, failure
 from ghapp.remediation.fuse_counts import fuse_counts
 from ghapp.remediation.job_proof import KnownJob, KnownJobs
 from ghapp.remediation.plan import Plan, RemediationLimits
@@ -82,7 +83,7 @@ def needs_family(alone: Decision, whole: Fuse) -> bool:
         alone: what the scope would decide if it were the only one.
         whole: the fuse `*` as recorded.
     """
-    is_changed = any(each.pool == WHOLE_INSTALLATION for each in alone.fuse_changes)
+    is_changed = any(each.pool == ALL_POOLS for each in alone.fuse_changes)
     return whole.position is not Position.CLOSED or is_changed or bool(alone.plan.now)
 
 
@@ -108,15 +109,15 @@ def decide_for_family(
     scopes = [member.id for member in members]
     members = without_unseen(members, now - fuse_limits.window_seconds)
     places = {member.id: place for place, member in enumerate(members)}
-    fuses = {} if whole is None else {WHOLE_INSTALLATION: whole}
+    fuses = {} if whole is None else {ALL_POOLS: whole}
     if tripped is not None:
-        fuses[WHOLE_INSTALLATION] = tripped.after
+        fuses[ALL_POOLS] = tripped.after
     pools: Pools = {}
     paused, rules = list[str](), list[ReplacingRule]()
     for member in members:
         place = places[member.id]
         pools |= {_joined(place, pool): _joined_runners(place, runners) for pool, runners in member.pools.items()}
-        own = {pool: fuse for pool, fuse in member.fuses.items() if pool != WHOLE_INSTALLATION}
+        own = {pool: fuse for pool, fuse in member.fuses.items() if pool != ALL_POOLS}
         fuses |= {_joined(place, pool): _joined_fuse(place, fuse) for pool, fuse in own.items()}
         paused += [_joined(place, pool) for pool in member.paused]
         rules += _joined_rules(place, member)
@@ -126,7 +127,7 @@ def decide_for_family(
     if whole is not None and is_batch_undecided(proving, whole, fuse_limits, inputs):
         return FamilyDecision(None, dict.fromkeys(scopes, NOTHING_DECIDED), is_open=True)
     decision = decide(pools, fuses, paused, rules, fuse_limits, limits, inputs)
-    whole_change = next((each for each in decision.fuse_changes if each.pool == WHOLE_INSTALLATION), tripped)
+    whole_change = next((each for each in decision.fuse_changes if each.pool == ALL_POOLS), tripped)
     last = whole_change.after if whole_change is not None else whole or Fuse()
     return FamilyDecision(
         whole=None if whole_change is None else whole_change._replace(before=whole),
@@ -291,7 +292,7 @@ def _part(decision: Decision, place: int) -> Decision:
     fuse_changes = tuple(
         FuseChange(_own_name(pool), _own_fuse(before), _own_fuse(after) or Fuse(), counted)
         for pool, before, after, counted in decision.fuse_changes
-        if pool != WHOLE_INSTALLATION and _place_of(pool) == place
+        if pool != ALL_POOLS and _place_of(pool) == place
     )
     deferred = {_own_id(each): why for each, why in decision.plan.deferred.items() if each >> _ID_BITS == place}
     pool_of = {_own_id(each): _own_name(pool) for each, pool in decision.pool_of.items() if _place_of(pool) == place}

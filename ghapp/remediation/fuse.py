@@ -27,6 +27,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from math import ceil
 
+from ghapp.installations.pool_matching import ALL_POOLS
 from ghapp.installations.scope import ScopeKind, kind_of, owner_of
 from ghapp.untrusted_text import shell_command
 
@@ -40,9 +41,6 @@ LATE_SECONDS = 4200.0
 """A successor comes within an hour of its request, and is listed some minutes later. After that none is looked for: the
 churn of the time before the batch is forgotten some day.
 """
-
-WHOLE_INSTALLATION = "*"
-"""The pool name of the fuse over all pools of an installation."""
 
 
 class Position(StrEnum):
@@ -216,7 +214,7 @@ _CLOSED = Fuse()
 
 def fuse_of(fuses: Mapping[str, Fuse], pool: str) -> Fuse:
     """Returns the fuse in force for a pool: its own or the installation's, whichever allows less."""
-    own, whole = fuses.get(pool, _CLOSED), fuses.get(WHOLE_INSTALLATION, _CLOSED)
+    own, whole = fuses.get(pool, _CLOSED), fuses.get(ALL_POOLS, _CLOSED)
     return strictest([own, whole])
 
 
@@ -265,7 +263,7 @@ def resume_command(org: str, pool: str | None = None) -> str:
 
     `*` is the fuse of all pools: a repository shares it with its owner, whose people alone restart it.
     """
-    if pool == WHOLE_INSTALLATION:
+    if pool == ALL_POOLS:
         return shell_command("ghapp", "resume", owner_of(org) if kind_of(org) is ScopeKind.REPOSITORY else org)
     return shell_command("ghapp", "resume", org, *(() if pool is None else ("--pool", pool)))
 

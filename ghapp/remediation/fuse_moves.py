@@ -10,7 +10,8 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
-from ghapp.remediation.fuse import WHOLE_INSTALLATION, Fuse, FuseReason, Position, strictest
+from ghapp.installations.pool_matching import ALL_POOLS
+from ghapp.remediation.fuse import Fuse, FuseReason, Position, strictest
 
 MOST_RUNNERS = 500
 """How many of its lost runners a fuse remembers, spread over all of them: any part of the pool may become another."""
@@ -50,14 +51,14 @@ def open_pools(fuses: Mapping[str, Fuse], pools: Collection[str]) -> set[str]:
         pools: all pools that have a runner, or are configured.
     """
     found = {pool for pool, fuse in fuses.items() if fuse.position is not Position.CLOSED}
-    return found | ({WHOLE_INSTALLATION} if found - set(pools) - {WHOLE_INSTALLATION} else set())
+    return found | ({ALL_POOLS} if found - set(pools) - {ALL_POOLS} else set())
 
 
 def _places(pool: str, fuse: Fuse, pools: Mapping[str, Collection[int]]) -> dict[str, tuple[int, ...]]:
     """Returns the pools that have this fuse now, each with its part of the remembered runners."""
     runners = set(fuse.runners)
     elsewhere = {name: tuple(sorted(ids)) for name in pools if name != pool and (ids := runners & set(pools[name]))}
-    if pool == WHOLE_INSTALLATION or not elsewhere:
+    if pool == ALL_POOLS or not elsewhere:
         return {pool: fuse.runners}
     left = tuple(sorted(runners & set(pools.get(pool, ()))))
     return elsewhere | {pool: left} if left else elsewhere

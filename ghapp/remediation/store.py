@@ -16,20 +16,19 @@ from typing import Any, NamedTuple
 from redis.asyncio import Redis
 
 from ghapp.installations.installation import Installation
+from ghapp.installations.pool_matching import ALL_POOLS
 from ghapp.installations.store import Installations
 from ghapp.leaks import leak_fuse
 from ghapp.leaks.leak_fuse import LeakFuse, StopReason
 from ghapp.log import logger
 from ghapp.redis_clock import redis_time
-from ghapp.remediation.fuse import WHOLE_INSTALLATION, Fuse, FuseLimits, FuseReason, Position, resume
+from ghapp.remediation.fuse import Fuse, FuseLimits, FuseReason, Position, resume
 from ghapp.store import keys
 from ghapp.store.codec import Codec, Record
 from ghapp.store.compare_and_set import RecordWriter
 from ghapp.store.quarantine import PlainReader, RecordReader, finite
 
 log = logger(__name__)
-
-WHOLE_ORG = WHOLE_INSTALLATION
 
 FAMILY_PLAN_SECONDS = 10.0
 """While the fuse `*` is not closed, the scopes of an installation are planned together at most once in this time: that
@@ -157,11 +156,11 @@ class Fuses:
         own = await _all(self._redis, keys.fuses(installation), self._read_fuses, UNREADABLE_FUSE)
         if caller == installation:
             return own
-        row: Any = await self._redis.hget(keys.fuses(caller), WHOLE_INSTALLATION)
+        row: Any = await self._redis.hget(keys.fuses(caller), ALL_POOLS)
         if row is None:
             return own
-        whole = await self._read_fuses.one(keys.fuses(caller), row, WHOLE_INSTALLATION)
-        return own | {WHOLE_INSTALLATION: whole or UNREADABLE_FUSE}
+        whole = await self._read_fuses.one(keys.fuses(caller), row, ALL_POOLS)
+        return own | {ALL_POOLS: whole or UNREADABLE_FUSE}
 
     async def save(self, installation: int, pool: str, before: Fuse | None, after: Fuse) -> bool:
         """Saves a changed fuse; returns False, and saves nothing, if the fuse is no longer as `before`."""
@@ -174,7 +173,7 @@ class Fuses:
 
     async def _fuses_with(self, installation: int, pool: str) -> str:
         """Returns the key of the hash that has the fuse of this pool."""
-        return keys.fuses(await self._caller(installation) if pool == WHOLE_INSTALLATION else installation)
+        return keys.fuses(await self._caller(installation) if pool == ALL_POOLS else installation)
 
     async def _caller(self, installation: int) -> int:
         """Returns the installation whose fuse `*` holds for this one: a repository's scope has that of its owner."""
@@ -218,7 +217,7 @@ class Fuses:
         return revised.get(pool) is kept
 
     async def pauses(self, installation: int) -> dict[str, Pause]:
-        """Returns the pauses that are not over, by pool; `WHOLE_ORG` for the org's. An unreadable one counts as one."""
+        """Returns the pauses that are not over, by pool; `ALL_POOLS` for the org's. An unreadable one counts as one."""
         known = await _all(self._redis, keys.pauses(installation), self._read_pauses, UNREADABLE_PAUSE)
         if not any(each.until for each in known.values()):
             return known
@@ -290,7 +289,7 @@ class Fuses:
         """
         proving = {}
         for name, fuse in (await self.all(installation.id)).items():
-            is_owners = name == WHOLE_INSTALLATION and installation.caller != installation.id
+            is_owners = name == ALL_POOLS and installation.caller != installation.id
             if pool not in (None, name) or fuse.position is not Position.STOPPED or is_owners:
                 continue
             if (fuse.stopped_at or fuse.since or 0.0) > until:

@@ -10,12 +10,12 @@ from typing import NamedTuple
 from ghapp.deaths.cluster_summary import StaleNamespace
 from ghapp.deaths.patterns import DeathPattern, DeathSummary
 from ghapp.gate.gate_states import GateState
-from ghapp.installations.pool_matching import PoolMatcher
+from ghapp.installations.pool_matching import ALL_POOLS, PoolMatcher
 from ghapp.leaks.reaper_status import ReaperStatus
 from ghapp.pods.degraded_sources import DegradedSource
 from ghapp.pods.phantom_kinds import FoundSince, Phantom
 from ghapp.pods.pod_claim import claim_on
-from ghapp.remediation.fuse import WHOLE_INSTALLATION, Fuse, FuseLimits, Position
+from ghapp.remediation.fuse import Fuse, FuseLimits, Position
 from ghapp.remediation.pause import PauseView
 from ghapp.remediation.status import (
     NO_REPLACEMENT,
@@ -86,17 +86,17 @@ class FleetView:
     @property
     def whole_fuse(self) -> Fuse:
         """The fuse over the whole installation."""
-        return self.view.fuses.get(WHOLE_INSTALLATION, Fuse())
+        return self.view.fuses.get(ALL_POOLS, Fuse())
 
     @property
     def org_pause(self) -> PauseView | None:
         """The pause of the whole org."""
-        return self.view.pauses.get(WHOLE_INSTALLATION)
+        return self.view.pauses.get(ALL_POOLS)
 
     @property
     def pool_pauses(self) -> dict[str, PauseView]:
         """The pauses of single pools."""
-        return {pool: pause for pool, pause in self.view.pauses.items() if pool != WHOLE_INSTALLATION}
+        return {pool: pause for pool, pause in self.view.pauses.items() if pool != ALL_POOLS}
 
     def is_stale(self, now: float) -> bool:
         """True if the last complete list is older than `stale_seconds`, or there is no complete list."""
@@ -177,7 +177,7 @@ def by_pool(fleet: FleetView, now: float) -> list[PoolView]:
     view = fleet.view
     members: dict[str, list[RunnerView]] = {rule.name: [] for rule in view.rules}
     tripped = (name for name, fuse in view.fuses.items() if fuse.position is not Position.CLOSED)
-    for pool in {*view.pauses, *tripped} - {WHOLE_INSTALLATION}:
+    for pool in {*view.pauses, *tripped} - {ALL_POOLS}:
         members.setdefault(pool, [])
     matcher = PoolMatcher(view.rules)
     for evidence in fleet.runners:

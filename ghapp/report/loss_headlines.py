@@ -5,15 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from ghapp.remediation.fuse import (
-    FUSE_REASONS,
-    WHOLE_INSTALLATION,
-    Fuse,
-    FuseReason,
-    Position,
-    resume_command,
-    threshold,
-)
+from ghapp.installations.pool_matching import ALL_POOLS
+from ghapp.remediation.fuse import FUSE_REASONS, Fuse, FuseReason, Position, resume_command, threshold
 from ghapp.remediation.pause import PauseView
 from ghapp.remediation.status import (
     ReplacementBlocker,
@@ -173,7 +166,7 @@ def _step(fleet: FleetView, pool: PoolView, worst: ReplacementStatus, unanswered
 
 
 def _resume_stopped(fleet: FleetView, pool: PoolView) -> str:
-    return resume_command(fleet.org, WHOLE_INSTALLATION if pool.is_whole_fuse else pool.name)
+    return resume_command(fleet.org, ALL_POOLS if pool.is_whole_fuse else pool.name)
 
 
 def _after_pause(pause: PauseView | None) -> str:
@@ -230,7 +223,7 @@ def fuse_headlines(fleet: FleetView, pools: Sequence[PoolView]) -> Iterator[Head
     """Yields one for each fuse that is not closed, and whose pool has no headline for its losses."""
     losing = {pool.name for pool in pools if pool.lost}
     for pool, fuse in sorted(fleet.view.fuses.items()):
-        is_whole = pool == WHOLE_INSTALLATION
+        is_whole = pool == ALL_POOLS
         if fuse.position is Position.CLOSED or (bool(losing) if is_whole else pool in losing):
             continue
         name = "The fuse of all pools" if is_whole else f"The fuse of {pool}"

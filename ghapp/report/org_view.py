@@ -8,10 +8,10 @@ from functools import partial
 from typing import Protocol
 
 from ghapp.gate.shard_status import ShardRule
-from ghapp.installations.pool_matching import PoolMatcher, ReplacerRule, rule_named, runner_pool
+from ghapp.installations.pool_matching import ALL_POOLS, PoolMatcher, ReplacerRule, rule_named, runner_pool
 from ghapp.installations.scope import ScopeKind, kind_of
 from ghapp.pods.pod_claim import PodClaim, claim_on
-from ghapp.remediation.fuse import WHOLE_INSTALLATION, Fuse, Position, fuse_of
+from ghapp.remediation.fuse import Fuse, Position, fuse_of
 from ghapp.remediation.pause import PauseView
 from ghapp.remediation.plan import Mode
 from ghapp.remediation.status import ReplacementStatus, ReplacementTerms, replacement_status
@@ -100,7 +100,7 @@ class OrgView:
 
     def pause_of(self, pool: str) -> PauseView | None:
         """The pause of the pool, or else of the whole org."""
-        return self.pauses.get(pool) or self.pauses.get(WHOLE_INSTALLATION)
+        return self.pauses.get(pool) or self.pauses.get(ALL_POOLS)
 
     def is_paused(self, pool: str) -> bool:
         """True if a person paused the pool, or the whole org."""
@@ -117,7 +117,7 @@ class OrgView:
             is_configured=rule is not None or not self.rules,
             survey=self.survey,
             is_current=self.is_current,
-            is_whole=fuse.position is not Position.CLOSED and fuse is self.fuses.get(WHOLE_INSTALLATION),
+            is_whole=fuse.position is not Position.CLOSED and fuse is self.fuses.get(ALL_POOLS),
         )
 
     def replacement(self, evidence: Evidence, now: float, verdict: Verdict | None = None) -> ReplacementStatus:

@@ -9,9 +9,10 @@ from collections.abc import Iterable
 from typing import TypedDict
 
 from ghapp.deaths.cluster_summary import ClusterSummary, phantom_since
+from ghapp.installations.pool_matching import ALL_POOLS
 from ghapp.leaks.documents import LeakDocument
 from ghapp.pods.phantom_kinds import command_of, is_of_runner
-from ghapp.remediation.fuse import WHOLE_INSTALLATION, Position
+from ghapp.remediation.fuse import Position
 from ghapp.report.documents import Timestamp, pause_in_words, timestamp
 from ghapp.report.fleet import FleetView, by_pool
 from ghapp.report.headline import HeadlineKind, Severity
@@ -112,9 +113,9 @@ def held_documents(view: OrgView) -> list[HeldDocument]:
         for pool, each in view.fuses.items()
         if each.position is not Position.CLOSED
     ]
-    found.sort(key=lambda each: (each[0] != WHOLE_INSTALLATION, each[0]))
+    found.sort(key=lambda each: (each[0] != ALL_POOLS, each[0]))
     return [
-        {"org": view.org, "pool": None if pool == WHOLE_INSTALLATION else pool, "kind": kind, "text": text}
+        {"org": view.org, "pool": None if pool == ALL_POOLS else pool, "kind": kind, "text": text}
         for pool, kind, text in found
     ]
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from redis.asyncio import Redis
 
-from ghapp.remediation.fuse import WHOLE_INSTALLATION
+from ghapp.installations.pool_matching import ALL_POOLS
 from ghapp.store import keys
 from ghapp.store.codec import Codec
 from ghapp.store.quarantine import Member, RecordReader
@@ -80,7 +80,7 @@ class AuditEntry(NamedTuple):
     @property
     def change(self) -> str:
         """The action and its subject, as `pause linux`."""
-        subject = "all pools" if self.subject == WHOLE_INSTALLATION else self.subject
+        subject = "all pools" if self.subject == ALL_POOLS else self.subject
         return f"{self.action} {subject}".strip()
 
 

@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 from redis.asyncio import Redis
 
 from ghapp.errors import BudgetSpentError, SpentLimit
-from ghapp.incidents.history import WHOLE_ORG
 from ghapp.installations.pacing import MOST_IN_FLIGHT, Allowance, CallLimits
+from ghapp.installations.pool_matching import ALL_POOLS
 from ghapp.installations.rate_limit import FAR_SECONDS, http_date
 from ghapp.store import keys
 from ghapp.store.history_counts import COUNT, field, other_field
@@ -200,7 +200,7 @@ class Budget:
         now = self._clock()
         args = [flight, *values, repr(now), FAR_SECONDS, repr(skew(headers.get("date", ""), now))]
         named = [keys.budget(installation), keys.flights(installation), keys.history_counts(installation)]
-        await self._leave(keys=named, args=[*args, field(now, "calls", WHOLE_ORG), other_field(now, "calls")])
+        await self._leave(keys=named, args=[*args, field(now, "calls", ALL_POOLS), other_field(now, "calls")])
 
     async def share_with_others(self, installation: int, scope: int, calls_an_hour: float, now: float) -> float:
         """Records the calls that a scope's sweeps are expected to make an hour; returns those of the other scopes.

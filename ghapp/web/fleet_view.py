@@ -19,12 +19,12 @@ from ghapp.deaths.job_death import runner_after
 from ghapp.deaths.job_story import NOTHING_KNOWN, JobOutcome
 from ghapp.errors import StoreUnavailableError
 from ghapp.installations.installation import Installation
+from ghapp.installations.pool_matching import ALL_POOLS
 from ghapp.installations.scope import absence
 from ghapp.pods.pod import EphemeralRunner, is_fresh
 from ghapp.pods.store import NamespaceView
 from ghapp.remediation.status import is_healed
 from ghapp.remediation.steps import has_looked
-from ghapp.remediation.store import WHOLE_ORG
 from ghapp.report.documents import never_seen
 from ghapp.report.org_view import OrgView
 from ghapp.runners.evidence import Evidence, Fold, Survey
@@ -364,7 +364,7 @@ class FleetReader:
 
     async def pools(self, org_state: OrgState) -> set[str]:
         """Returns an org's pools: configured pools, those of its runners, and those with a fuse or a pause."""
-        return org_state.view.pools((await self.runners(org_state)).values()) - {WHOLE_ORG}
+        return org_state.view.pools((await self.runners(org_state)).values()) - {ALL_POOLS}
 
     async def _read_again(self, org_state: OrgState, runners: Mapping[int, Evidence], ids: Iterable[int]) -> ReadAgain:
         """Returns the records, as Redis has them now, of those of the runners that may be acted on.

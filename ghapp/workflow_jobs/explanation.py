@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ghapp.installations.pool_matching import GENERIC_LABELS
-from ghapp.remediation.fuse import WHOLE_INSTALLATION, resume_command
+from ghapp.installations.pool_matching import ALL_POOLS, GENERIC_LABELS
+from ghapp.remediation.fuse import resume_command
 from ghapp.remediation.status import ReplacementBlocker, ReplacementTerms, pool_block
 from ghapp.untrusted_text import shell_command
 from ghapp.wording import are, counted, duration
@@ -150,7 +150,7 @@ def _busy(queue: JobQueue, job: Job, placement: Placement) -> _Words:
 
 def _held(queue: JobQueue, pool: str, lost: int) -> list[QueueStep]:
     """Returns a step if something prevents the replacement of lost runners."""
-    org, whole = queue.inputs.org, queue.inputs.fuses.get(WHOLE_INSTALLATION)
+    org, whole = queue.inputs.org, queue.inputs.fuses.get(ALL_POOLS)
     terms = ReplacementTerms(
         queue.fuse_of(pool),
         queue.pause_of(pool),
@@ -166,7 +166,7 @@ def _held(queue: JobQueue, pool: str, lost: int) -> list[QueueStep]:
         case ReplacementBlocker.PAUSE:
             return [QueueStep(resume_command(org, pool if pool in queue.inputs.pauses else None), why)]
         case ReplacementBlocker.FUSE:
-            fuse = WHOLE_INSTALLATION if terms.is_whole else pool
+            fuse = ALL_POOLS if terms.is_whole else pool
             return [QueueStep(f"ghapp doctor; then {resume_command(org, fuse)}", why)]
         case ReplacementBlocker.NO_POOL:
             return [QueueStep(f"add a [[pools]] table for {pool}", why)]

@@ -10,8 +10,8 @@ from functools import cached_property
 from statistics import median
 from typing import NamedTuple
 
-from ghapp.installations.pool_matching import EVERY_RUNNER, UNKNOWN_POOL, PoolRule, pool_of
-from ghapp.remediation.fuse import WHOLE_INSTALLATION, Fuse, Position, fuse_of
+from ghapp.installations.pool_matching import ALL_POOLS, EVERY_RUNNER, UNKNOWN_POOL, PoolRule, pool_of
+from ghapp.remediation.fuse import Fuse, Position, fuse_of
 from ghapp.remediation.pause import PauseView
 from ghapp.remediation.plan import Mode
 from ghapp.versions.advice import VersionStep
@@ -232,7 +232,7 @@ class JobQueue:
 
     def pause_of(self, pool: str) -> PauseView | None:
         """Returns the pause in force: the pool's own, or else the organization's."""
-        return self.inputs.pauses.get(pool, self.inputs.pauses.get(WHOLE_INSTALLATION))
+        return self.inputs.pauses.get(pool, self.inputs.pauses.get(ALL_POOLS))
 
     def is_configured(self, pool: str) -> bool:
         """True if a pool is configured, or none is."""

@@ -9,9 +9,9 @@ from __future__ import annotations
 from ghapp.github.checks import Checks
 from ghapp.installations.installation import Installation
 from ghapp.installations.pacing import Purpose
+from ghapp.installations.pool_matching import ALL_POOLS
 from ghapp.log import logger
 from ghapp.remediation.decision import DecisionInputs, by_pool, counts_for
-from ghapp.remediation.store import WHOLE_ORG
 from ghapp.report.check_run import RESUME
 from ghapp.store.audit import AuditEntry, Channel, Trail
 from jobs.context import JobContext, configured, open_context
@@ -45,7 +45,7 @@ async def resume_by_button(context: JobContext, installation_id: int, by: str, u
     if installation is None or installation.suspended or repository is None:
         return False
     client = await context.installation_client(installation, Purpose.REPORT)
-    entry = AuditEntry(context.clock(), by, Channel.CHECK_RUN, RESUME.identifier, WHOLE_ORG, "", "")
+    entry = AuditEntry(context.clock(), by, Channel.CHECK_RUN, RESUME.identifier, ALL_POOLS, "", "")
     if not await Checks(client, repository).is_admin(by, user_id):
         refused = entry._replace(result=f"refused: not an admin of {repository}")
         await context.audit.record(installation.id, refused, Trail.ATTEMPTS)

@@ -25,7 +25,7 @@ import msgspec
 from httpx import AsyncClient
 
 from ghapp.errors import LockLostError, ReplacerUnavailableError, StoreUnavailableError
-from ghapp.installations.pool_matching import rule_named, runner_pool
+from ghapp.installations.pool_matching import ALL_POOLS, rule_named, runner_pool
 from ghapp.log import logger
 from ghapp.notifications.event_store import Outgoing
 from ghapp.queue.jobs import JOBS_FAILED
@@ -38,7 +38,7 @@ from ghapp.remediation.steps import (
     replacement_path,
     request_step,
 )
-from ghapp.remediation.store import WHOLE_ORG, Pause
+from ghapp.remediation.store import Pause
 from ghapp.replace.cloudevents import open_client, post
 from ghapp.replace.outbox_copy import OutboxCopy, OutboxGroup
 from ghapp.settings import PoolSettings, Settings
@@ -204,7 +204,7 @@ class EventDelivery:
 
     def _is_held(self, holds: Holds, org: str, pool: str, runner_id: int | None = None) -> bool:
         """True if the mode, a pause or a stopped fuse holds back the requests of this pool, or of this runner."""
-        is_paused = WHOLE_ORG in holds.pauses or pool in holds.pauses
+        is_paused = ALL_POOLS in holds.pauses or pool in holds.pauses
         acts = self._settings.of(org).remediation.mode == "act"
         fuse = fuse_of(holds.fuses, pool) if runner_id is None else fuse_of_runner(holds.fuses, pool, runner_id)
         return not acts or is_paused or fuse.holds_requests

@@ -12,6 +12,7 @@ from dataclasses import replace
 from ghapp.deaths.cluster_summary import namespaces_of
 from ghapp.errors import ClusterError, ClusterForbiddenError, ConfigurationError, GhappError
 from ghapp.installations.installation import Installation
+from ghapp.installations.pool_matching import ALL_POOLS
 from ghapp.leaks.guards import Guard, TickMemory, TickResult, leaks
 from ghapp.leaks.leak_fuse import LeakFuse
 from ghapp.leaks.reaper_status import examples, kept_by_guard, leaking, stops
@@ -20,7 +21,6 @@ from ghapp.log import logger, redact
 from ghapp.pods.degraded_sources import leaks_source
 from ghapp.pods.pod import Pod
 from ghapp.queue.jobs import JobName
-from ghapp.remediation.store import WHOLE_ORG
 from ghapp.report.metrics import ORPHANS_REAPED
 from jobs.context import JobContext
 from jobs.each_installation import each_installation
@@ -53,7 +53,7 @@ async def reap_installation(context: JobContext, installation_id: int) -> Tick |
         limits = context.settings.of(installation.org).leaks
         if limits.mode == "off" or not namespaces_of(context.settings.pools_of(installation.org)):
             return None
-        if WHOLE_ORG in await context.fuses.pauses(installation_id):
+        if ALL_POOLS in await context.fuses.pauses(installation_id):
             limits = replace(limits, mode="dry-run")
         store = context.leaks
         before = await store.last(installation_id)

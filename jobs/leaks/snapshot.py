@@ -12,7 +12,7 @@ from ghapp.cluster.api import Cluster
 from ghapp.deaths.cluster_summary import namespaces_of
 from ghapp.errors import ClusterForbiddenError
 from ghapp.installations.installation import Installation
-from ghapp.installations.pool_matching import PoolMatcher, runner_pool
+from ghapp.installations.pool_matching import ALL_POOLS, PoolMatcher, runner_pool
 from ghapp.leaks.github_queries import combined_activity
 from ghapp.leaks.guards import FuseView, TickInputs, TickMemory
 from ghapp.leaks.leak_fuse import reason_in_use
@@ -22,7 +22,6 @@ from ghapp.pods.degraded_sources import leaks_source
 from ghapp.pods.pod import Pod
 from ghapp.pods.pod_claim import Claimed, by_name
 from ghapp.remediation.fuse_moves import open_pools
-from ghapp.remediation.store import WHOLE_ORG
 from ghapp.runners.delivery_lag import DeliveryGap, has_waited
 from ghapp.runners.evidence import Evidence, Survey
 from ghapp.runners.verdict import is_absent, missing_since
@@ -169,7 +168,7 @@ async def snapshot_of_pods(
     gaps = await _delivery_gaps(context, installation, known, names_by_pod, bear_name)
     activity = {name: known.activity(name, now, stale_seconds, patience, gaps) for name in names}
 
-    paused = (await context.fuses.pauses(installation.id)).keys() - {WHOLE_ORG}
+    paused = (await context.fuses.pauses(installation.id)).keys() - {ALL_POOLS}
     of_all = (activity, _all_pools(context.settings, installation.org, known)) if only is None else (None, None)
     fuse_view = await _fuse_view(context, installation, ours, pools, now, *of_all)
     look = TickInputs(
@@ -258,7 +257,7 @@ async def _fuse_view(
         limits,
         pools={uid: next(iter(names)) for uid, names in of_pods.items() if len(names) == 1},
         reaped=reaped,
-        not_closed=frozenset(uid for uid, names in of_pods.items() if not turned.isdisjoint({*names, WHOLE_ORG})),
+        not_closed=frozenset(uid for uid, names in of_pods.items() if not turned.isdisjoint({*names, ALL_POOLS})),
         fuses=own_fuses,
         in_use={uid: reason for uid, reason in in_use.items() if reason},
     )

@@ -14,10 +14,11 @@ from functools import partial
 from typing import NamedTuple
 
 from ghapp.installations.installation import Installation
+from ghapp.installations.pool_matching import ALL_POOLS
 from ghapp.installations.repositories import rules_of
 from ghapp.remediation.decision import Decision, DecisionInputs, Pools, by_pool, is_undisturbed
 from ghapp.remediation.family import NOTHING_DECIDED, FamilyMember, decide_for_family, needs_family
-from ghapp.remediation.fuse import WHOLE_INSTALLATION, Fuse, Position
+from ghapp.remediation.fuse import Fuse, Position
 from ghapp.report.org_view import OrgView
 from ghapp.runners.evidence import Evidence, Survey
 from ghapp.settings import PoolSettings, Settings
@@ -63,7 +64,7 @@ async def decide_in_family(
         now: epoch seconds.
     """
     installation, settings = scope.installation, context.settings
-    whole = fuses.get(WHOLE_INSTALLATION)
+    whole = fuses.get(ALL_POOLS)
     if not has_family(installation, settings) or not needs_family(alone, whole or Fuse()):
         return alone, ()
     is_open, rank = whole is not None and whole.position is not Position.CLOSED, _rank(installation, settings)
@@ -87,7 +88,7 @@ async def decide_in_family(
         limits=settings.of(installation.org).remediation,
         now=now,
     )
-    tripped = next((each for each in alone.fuse_changes if each.pool == WHOLE_INSTALLATION), None)
+    tripped = next((each for each in alone.fuse_changes if each.pool == ALL_POOLS), None)
     if is_open or settings.of(installation.org).remediation.mode != "act":
         tripped = None
     elif tripped is None and installation.parent:
@@ -121,9 +122,7 @@ def _rank(installation: Installation, settings: Settings) -> int:
 
 
 def _without_whole(decision: Decision) -> Decision:
-    return replace(
-        decision, fuse_changes=tuple(each for each in decision.fuse_changes if each.pool != WHOLE_INSTALLATION)
-    )
+    return replace(decision, fuse_changes=tuple(each for each in decision.fuse_changes if each.pool != ALL_POOLS))
 
 
 async def _load(context: JobContext, installations: Sequence[Installation], now: float) -> list[PlannedScope]:

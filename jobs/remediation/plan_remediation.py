@@ -8,19 +8,12 @@ from itertools import chain
 from typing import NamedTuple
 
 from ghapp.installations.installation import Installation
-from ghapp.installations.pool_matching import rule_named, runner_pool
+from ghapp.installations.pool_matching import ALL_POOLS, rule_named, runner_pool
 from ghapp.log import logger
 from ghapp.queue.jobs import enqueue_remediation
 from ghapp.remediation.decision import Decision, FuseChange, by_pool, counts_for, is_as_planned
 from ghapp.remediation.decision import decide as decided
-from ghapp.remediation.fuse import (
-    WHOLE_INSTALLATION,
-    Fuse,
-    FuseCounts,
-    Position,
-    has_stepped,
-    is_long_closed,
-)
+from ghapp.remediation.fuse import Fuse, FuseCounts, Position, has_stepped, is_long_closed
 from ghapp.remediation.plan import Plan
 from ghapp.remediation.steps import (
     REPLACE,
@@ -65,7 +58,7 @@ async def plan_remediation(context: JobContext, installation: Installation) -> P
         scope = PlannedScope(installation, view, rules, runners, pools, inputs)
         decision, others = await decide_in_family(context, scope, view.fuses, decision, now)
         changes = await _carry_out(context, installation, decision, runners, now)
-        for other in others if WHOLE_INSTALLATION not in changes.overtaken else ():
+        for other in others if ALL_POOLS not in changes.overtaken else ():
             await _carry_out(context, other.installation, other.decision, other.runners, now)
             enqueue_report_if_wanted(context, other.installation)
         await _ask_again(context, installation, runners.values(), now)

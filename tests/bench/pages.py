@@ -9,7 +9,8 @@ from pathlib import Path
 
 from ghapp.deaths.cause import Cause
 from ghapp.deaths.death import DeadJob, Death
-from ghapp.incidents.history import HOUR_SECONDS, STEP_SECONDS, WHOLE_ORG, HistorySample, step_of
+from ghapp.incidents.history import HOUR_SECONDS, STEP_SECONDS, HistorySample, step_of
+from ghapp.installations.pool_matching import ALL_POOLS
 from ghapp.store.stores import open_stores
 from ghapp.web.pages.page_key import key_cookie
 from ghapp.workflow_jobs.job import Job
@@ -63,7 +64,7 @@ async def _at_work(url: str) -> None:
             at, job = now - number * 2000, DeadJob(number, "acme/api", "build")
             death = Death(f"vm-{number}", f"vm-{number}", "node-1", at, 137, 9, "OOMKilled", Cause.HOST_OOM, "Look.")
             await stores.deaths.record(acme.id, death._replace(job=job, runner_log=log, pool="linux-4vcpu"))
-        gauges, pools = {"healthy": RUNNERS, "busy": 300, "queued": 700}, (POOL, WHOLE_ORG)
+        gauges, pools = {"healthy": RUNNERS, "busy": 300, "queued": 700}, (POOL, ALL_POOLS)
         counts = {"jobs": 90, "waited_seconds": 3_000, "lost": 1, "healed": 1, "heal_seconds": 70, "death:host-oom": 3}
         hours = [now - hour * HOUR_SECONDS for hour in range(24, 30 * 24)]
         for at in sorted([*hours, *(now - step * STEP_SECONDS for step in range(24 * 12))]):

@@ -11,8 +11,9 @@ import time
 import pytest
 from playwright.sync_api import expect
 
-from ghapp.incidents.history import HOUR_SECONDS, STEP_SECONDS, WHOLE_ORG, HistorySample, step_of
+from ghapp.incidents.history import HOUR_SECONDS, STEP_SECONDS, HistorySample, step_of
 from ghapp.incidents.store import HistoryStore
+from ghapp.installations.pool_matching import ALL_POOLS
 from ghapp.remediation.store import Fuses, Pause
 from ghapp.store.connect import connect
 from ghapp.web.pages.views.charts import MOST_ROWS
@@ -66,7 +67,7 @@ async def fill(url, installation):
                 "wait:3": 3,
             }
             counts |= {"death:host-oom": int(lost), "death:clean-exit": 2, "calls": 4}
-            pools = (POOL, WHOLE_ORG)
+            pools = (POOL, ALL_POOLS)
             seen = HistorySample(at, dict.fromkeys(pools, gauges), {(pool, step_of(at)): counts for pool in pools})
             await history.record(installation, seen, at)
     await redis.aclose()

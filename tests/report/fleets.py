@@ -1,6 +1,6 @@
 """Builds the state of an organization for tests of reports, headlines and pages."""
 
-from ghapp.remediation.fuse import WHOLE_INSTALLATION as WHOLE
+from ghapp.installations.pool_matching import ALL_POOLS as WHOLE
 from ghapp.report.fleet import FleetView
 from ghapp.report.org_view import OrgView
 from ghapp.runners.verdict import Limits

@@ -9,10 +9,10 @@ from rich.console import Console
 
 from ghapp.deaths.cluster_summary import StaleNamespace
 from ghapp.gate.gate_states import GateState
+from ghapp.installations.pool_matching import ALL_POOLS as WHOLE
 from ghapp.pods.blockers import Blocker
 from ghapp.pods.degraded_sources import DegradedSource
 from ghapp.pods.phantom_kinds import ADVICE, KNOWN_SOON, Phantom, PhantomKind, PhantomReason, key
-from ghapp.remediation.fuse import WHOLE_INSTALLATION as WHOLE
 from ghapp.remediation.fuse import Fuse, FuseReason, Position
 from ghapp.report.documents import time_of
 from ghapp.report.fleet import by_pool

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from ghapp.incidents.history import sample
 from ghapp.incidents.texts import losses_in
+from ghapp.installations.pool_matching import ALL_POOLS as WHOLE
 from ghapp.pods.blockers import Blocker
-from ghapp.remediation.fuse import WHOLE_INSTALLATION as WHOLE
 from ghapp.remediation.fuse import FuseReason, Position
 from ghapp.remediation.status import ReplacementBlocker as Blocked
 from ghapp.remediation.status import ReplacementStage

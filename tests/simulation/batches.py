@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING, NamedTuple
 
-from ghapp.remediation.fuse import WHOLE_INSTALLATION, Fuse, FuseLimits, FuseReason, Position
+from ghapp.installations.pool_matching import ALL_POOLS
+from ghapp.remediation.fuse import Fuse, FuseLimits, FuseReason, Position
 from ghapp.runners.evidence import Evidence
 from ghapp.runners.verdict import State, may_run_an_unknown_job, missing_since
 from tests.simulation.world import Fate
@@ -75,7 +76,7 @@ class Batches:
         """Counts the losses of all pools, immediately before the remediation plan is made."""
         for pool, members in pools.items():
             self._count(pool, _lost(members, fuses.get(pool, Fuse()), now, self._limits), members, now, fuses)
-        whole = fuses.get(WHOLE_INSTALLATION, Fuse())
+        whole = fuses.get(ALL_POOLS, Fuse())
         stopped = {pool for pool, fuse in fuses.items() if fuse.position is Position.STOPPED}
         # Losses of a pool whose own fuse stopped are not part of the whole installation's mass loss.
         of_whole = {pool: members for pool, members in pools.items() if pool not in stopped}
@@ -83,8 +84,8 @@ class Batches:
         everyone = [each for members in pools.values() for each in members]
         # Losses of a single pool concern its own fuse only, unless the installation's fuse has tripped already.
         is_spread = sum(lost > 0 for lost in several.values()) > 1 or whole.position is not Position.CLOSED
-        if is_spread or WHOLE_INSTALLATION in self._mass:
-            self._count(WHOLE_INSTALLATION, sum(several.values()) if is_spread else 0, everyone, now, fuses)
+        if is_spread or ALL_POOLS in self._mass:
+            self._count(ALL_POOLS, sum(several.values()) if is_spread else 0, everyone, now, fuses)
 
     def _count(
         self, pool: str, lost: int, members: Iterable[tuple[Evidence, State]], now: float, fuses: Mapping[str, Fuse]
@@ -95,9 +96,7 @@ class Batches:
         waiting = any(state is State.INVALIDATED and evidence.granted_at is None for evidence, state in members)
         is_mass = lost >= max(limits.floor, ceil(limits.fraction * (present + lost)))
         if mass is not None:
-            counted = [
-                each for each, _ in members if pool != WHOLE_INSTALLATION or not self._is_of_stopped(each, fuses)
-            ]
+            counted = [each for each, _ in members if pool != ALL_POOLS or not self._is_of_stopped(each, fuses)]
             back = [each.back_at for each in counted if each.back_at is not None and each.was_lost]
             returns = [at for at in back if at > (fuse.since or now)]
             lately = bool(returns) and now - max(returns) < limits.window_seconds - JITTER_SECONDS
@@ -110,7 +109,7 @@ class Batches:
                 mass.most = max(limits.first_batch, fuse.allowed)
                 mass.most_since = self._tripped.get(fuse.since or 0.0, mass.since)
             mass.holds = is_mass or fuse.position is not Position.CLOSED
-            mass.alone = max(mass.alone, len(self._alone())) if pool == WHOLE_INSTALLATION else 0
+            mass.alone = max(mass.alone, len(self._alone())) if pool == ALL_POOLS else 0
         if is_mass:
             if mass is None and waiting:
                 # The fuse may have tripped a while ago; one that closed without healing goes on with its batches.
@@ -137,8 +136,8 @@ class Batches:
     def restart(self, pools: Iterable[str]) -> None:
         """A person resumed these pools: each has a new first batch, in the installation's fuse also."""
         now, begun = self._engine.now, set(pools)
-        if WHOLE_INSTALLATION in self._mass:
-            self._mass[WHOLE_INSTALLATION].resumed += len(begun)
+        if ALL_POOLS in self._mass:
+            self._mass[ALL_POOLS].resumed += len(begun)
         self._mass |= {pool: Mass(now, now - self._limits.window_seconds) for pool in begun}
 
     def accepted(self, event_id: str) -> None:
@@ -152,10 +151,10 @@ class Batches:
             (each.runner_id, each.event_id) != grant[2:] for each in self._grants
         ):  # Redis may forget it, and repeat it
             self._grants.append(grant)
-        return self._wrong(pool) or self._wrong(WHOLE_INSTALLATION)
+        return self._wrong(pool) or self._wrong(ALL_POOLS)
 
     def _wrong(self, pool: str) -> str:
-        mass, is_whole = self._mass.get(pool), pool == WHOLE_INSTALLATION
+        mass, is_whole = self._mass.get(pool), pool == ALL_POOLS
         if mass is None or not mass.holds:
             return ""
         granted = self._granted(pool, mass.since)
@@ -179,12 +178,12 @@ class Batches:
 
     def _granted(self, pool: str, since: float) -> int:
         """Number of grants since then that count."""
-        is_whole = pool == WHOLE_INSTALLATION
+        is_whole = pool == ALL_POOLS
         return sum(each.at >= since and (is_whole or each.pool == pool) and self._counts(each) for each in self._grants)
 
     def _of_stopped(self, since: float, pool: str) -> int:
         """Number of the installation's grants in pools that wait alone: those do not count."""
-        if pool != WHOLE_INSTALLATION:
+        if pool != ALL_POOLS:
             return 0
         alone = self._alone()
         return sum(each.at >= since and each.pool in alone and self._counts(each) for each in self._grants)

@@ -10,8 +10,9 @@ from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
 from ghapp.installations.pacing import Purpose
+from ghapp.installations.pool_matching import ALL_POOLS
 from ghapp.remediation.decision import Pools
-from ghapp.remediation.fuse import WHOLE_INSTALLATION, Fuse, FuseReason, Position
+from ghapp.remediation.fuse import Fuse, FuseReason, Position
 from ghapp.remediation.status import ReplacementStage, ReplacementStatus
 from ghapp.remediation.steps import LOOK_LASTS_SECONDS
 from ghapp.runners.absence import RunnerList
@@ -229,13 +230,13 @@ class Audit(Liveness):
 
     def turned(self, pool: str, before: Fuse | None, after: Fuse) -> None:
         """A fuse changed: it may stop only after its batch had all of `prove_seconds`, by complete lists."""
-        if pool == WHOLE_INSTALLATION:
+        if pool == ALL_POOLS:
             self._stops_for_others(before, after)
         self._batches.turned(after)
         pool = self._engine.changes.true_name(pool)
         if after.position is not Position.STOPPED or (before is not None and before.position is Position.STOPPED):
             return
-        pools = {pool} if pool != WHOLE_INSTALLATION else {each.name for each in self._engine.scenario.pools}
+        pools = {pool} if pool != ALL_POOLS else {each.name for each in self._engine.scenario.pools}
         # A batch's time begins when its last request is accepted. What was granted before it is of an earlier batch, or
         # of none, however late its request is accepted.
         batch_at = before.batch_at if before is not None else None
@@ -310,9 +311,7 @@ class Audit(Liveness):
         self._settles()
         true_name = self._engine.changes.true_name
         fuses = {
-            true_name(pool): each
-            for pool, each in self._engine.store.fuses.items()
-            if pool in {*pools, WHOLE_INSTALLATION}
+            true_name(pool): each for pool, each in self._engine.store.fuses.items() if pool in {*pools, ALL_POOLS}
         }
         self._batches.count({true_name(pool): members for pool, members in pools.items()}, now, fuses)
         for members in pools.values():

@@ -10,9 +10,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from ghapp.installations.pool_matching import ALL_POOLS
 from ghapp.remediation.churn import CHURN_SECONDS
 from ghapp.remediation.decision import deliveries_flow
-from ghapp.remediation.fuse import WHOLE_INSTALLATION, Fuse, FuseReason, Position, fuse_of
+from ghapp.remediation.fuse import Fuse, FuseReason, Position, fuse_of
 from ghapp.runners.delivery_lag import HOLD_SECONDS
 from ghapp.runners.evidence import LIST_LASTS_SECONDS, STALE_LIST_SECONDS
 from ghapp.runners.verdict import DOUBTFUL_JOB_SECONDS, is_absent, missing_since
@@ -366,7 +367,7 @@ class Liveness:
             return False
         machines = (each for each in engine.world.recent.values() if each.pool is pool)
         is_long_in_act = engine.now - engine.changes.mode_since > config.fuse.window_seconds
-        is_whole_closed = self._fuse(WHOLE_INSTALLATION).position is Position.CLOSED
+        is_whole_closed = self._fuse(ALL_POOLS).position is Position.CLOSED
         return is_long_in_act and is_whole_closed and not any(map(self._is_deferred, machines))
 
     def _are_needed(self) -> None:

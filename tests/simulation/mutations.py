@@ -87,7 +87,7 @@ def _not_awaited(before: fuse.Fuse, pool: fuse.FuseCounts, now: float, limits: f
 
 
 def _of_any_pool(changes: Mapping[str, Any], candidates: Any, paused: Any) -> set[int]:
-    whole = changes[fuse.WHOLE_INSTALLATION]
+    whole = changes[fuse.ALL_POOLS]
     if whole.after != (whole.before or fuse.Fuse()) and fuse.is_not_needed(whole.after):
         return {each.runner_id for each in candidates if each.pool not in paused}
     return _written_off(changes, candidates, paused)
@@ -118,7 +118,7 @@ def _all_time_counts(_survey: Any, since: float, now: float) -> float:
 
 
 def _no_installation_fuse(turned: Any, *_rest: Any, **_more: Any) -> dict[str, decision.FuseChange]:
-    return {fuse.WHOLE_INSTALLATION: decision.FuseChange(fuse.WHOLE_INSTALLATION, None, fuse.Fuse(), fuse.FuseCounts())}
+    return {fuse.ALL_POOLS: decision.FuseChange(fuse.ALL_POOLS, None, fuse.Fuse(), fuse.FuseCounts())}
 
 
 def _shielded_as(**changes: Any) -> Mutation:

@@ -7,10 +7,11 @@ from collections.abc import Iterable, Sequence
 from math import ceil, log2
 from typing import TYPE_CHECKING, NamedTuple
 
+from ghapp.installations.pool_matching import ALL_POOLS
 from ghapp.leaks.guards import MOST_GAP_SECONDS, TERMINAL_SECONDS, TickResult
 from ghapp.leaks.leak_fuse import PROVEN_SHARE
 from ghapp.pods.pod import Pod
-from ghapp.remediation.fuse import WHOLE_INSTALLATION, Position, threshold
+from ghapp.remediation.fuse import Position, threshold
 from ghapp.runners.evidence import Registration
 from ghapp.runners.verdict import may_run_an_unknown_job
 from tests.simulation.cluster import TruePod
@@ -88,7 +89,7 @@ class PodAudit:
         pods = [each for each in pods if each.namespace not in self._engine.store.paused]
         there = [each.namespace for each in pods if each.deleting_since is None]
         self._looked_at = {each.name for each in pods}
-        self._expected = Counter([*there, *[WHOLE_INSTALLATION] * len(there)])
+        self._expected = Counter([*there, *[ALL_POOLS] * len(there)])
 
     # ---- nothing that may be alive is deleted
 
@@ -108,13 +109,13 @@ class PodAudit:
         require(self._engine.pod_life.limits.mode == "act", f"pod {pod.name} is reaped in dry-run")
         self.reaped += 1
         self._deleted.append((self._engine.now, pod.pool.name, pod.uid))
-        for scope in (pod.pool.name, WHOLE_INSTALLATION):
+        for scope in (pod.pool.name, ALL_POOLS):
             self._within_a_batch(scope)
 
     def _within_a_batch(self, scope: str) -> None:
         """Guard 18: in a mass leak a first batch is deleted, and then at most as many as before and a first batch."""
         engine, limits = self._engine, self._engine.scenario.config.fuse
-        times = [at for at, pool, _ in self._deleted if scope in (pool, WHOLE_INSTALLATION)]
+        times = [at for at, pool, _ in self._deleted if scope in (pool, ALL_POOLS)]
         count = sum(at > engine.now - limits.window_seconds for at in times)
         is_mass = count >= threshold(self._expected[scope], limits)
         in_batch = sum(at > engine.now - 0.9 * PROVEN_SHARE * limits.prove_seconds for at in times)
@@ -162,7 +163,7 @@ class PodAudit:
             return "it was claimed a moment ago"
         if not audit.sees_github:
             return "GitHub cannot be seen"
-        for scope in (pod.pool.name, WHOLE_INSTALLATION):
+        for scope in (pod.pool.name, ALL_POOLS):
             fuse = engine.store.fuses.get(scope)
             if fuse is not None and fuse.position is not Position.CLOSED:
                 return f"the fuse of {scope} is {fuse.position.value}"

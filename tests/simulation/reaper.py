@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ghapp.installations.pacing import Purpose
-from ghapp.installations.pool_matching import pool_of
+from ghapp.installations.pool_matching import ALL_POOLS, pool_of
 from ghapp.leaks import guards
 from ghapp.leaks.github_queries import is_due, is_worth_a_query, with_answer, without_proof
 from ghapp.leaks.guards import FuseView, Guard, LeakLimits, TickInputs, TickMemory, TickResult
@@ -17,7 +17,6 @@ from ghapp.leaks.orphan import Orphan, orphan
 from ghapp.leaks.runner_activity import RunnerActivity
 from ghapp.pods.pod import Pod
 from ghapp.pods.pod_claim import by_name, claim_on
-from ghapp.remediation.fuse import WHOLE_INSTALLATION
 from ghapp.remediation.fuse_moves import open_pools
 from ghapp.runners import observations
 from ghapp.runners.evidence import Evidence
@@ -107,7 +106,7 @@ class Reaper(Calls):
         in_use = {
             each.uid: reason_in_use(each, activity.get(each.runner_name, RunnerActivity()), pods) for each in reaped
         }
-        not_closed = frozenset(uid for uid, pool in pools.items() if turned & {pool, WHOLE_INSTALLATION})
+        not_closed = frozenset(uid for uid, pool in pools.items() if turned & {pool, ALL_POOLS})
         look = TickInputs(
             pods,
             pods_at,

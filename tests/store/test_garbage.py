@@ -6,10 +6,10 @@ import pytest
 
 from ghapp.deliveries.metrics import REDELIVERIES
 from ghapp.deliveries.store import Entry, Inbox, RedeliveryCursor
-from ghapp.incidents.history import WHOLE_ORG, WIDTHS
+from ghapp.incidents.history import WIDTHS
 from ghapp.incidents.store import HistoryStore
 from ghapp.installations.pacing import CallLimits
-from ghapp.installations.pool_matching import OTHER_POOL
+from ghapp.installations.pool_matching import ALL_POOLS, OTHER_POOL
 from ghapp.installations.store import Installations
 from ghapp.leaks.orphan import Orphan
 from ghapp.leaks.store import Leaks
@@ -119,7 +119,7 @@ async def read(redis):
     await pods.some(NAMESPACE, [samples.POD_NAME])
     await pods.objects_of_runner(NAMESPACE, samples.TEXT)
     await PodClaims(redis, lambda: NOW).stored(ORG)
-    for pool in (samples.POOL, OTHER_POOL, WHOLE_ORG):
+    for pool in (samples.POOL, OTHER_POOL, ALL_POOLS):
         for width in WIDTHS:
             await HistoryStore(redis).steps(ORG, pool, NOW - 7200, NOW + 300, width)
     await HistoryStore(redis).record(ORG, None, NOW)

@@ -8,18 +8,9 @@ import pytest
 from redis.asyncio.connection import AbstractConnection
 
 from ghapp.deaths.store import Deaths
-from ghapp.incidents.history import (
-    HOUR_SECONDS,
-    MOST_POOLS,
-    STEP_SECONDS,
-    WHOLE_ORG,
-    HistorySample,
-    bucket_of,
-    counted,
-    step_of,
-)
+from ghapp.incidents.history import HOUR_SECONDS, MOST_POOLS, STEP_SECONDS, HistorySample, bucket_of, counted, step_of
 from ghapp.incidents.store import FORGOTTEN_SECONDS, JOINED_AFTER_SECONDS, HistoryStore
-from ghapp.installations.pool_matching import OTHER_POOL
+from ghapp.installations.pool_matching import ALL_POOLS, OTHER_POOL
 from ghapp.store import history_counts, keys
 from ghapp.store.budget import Budget
 from ghapp.store.quarantine import Quarantine
@@ -34,7 +25,7 @@ JOB = Job(5, "running", ("linux",), "acme/api", NOW - 42.4, runner_id=1, started
 
 
 def seen(at=NOW, counts=None, **gauges):
-    return HistorySample(at, {POOL: gauges or {"healthy": 3}, WHOLE_ORG: gauges or {"healthy": 3}}, counts or {})
+    return HistorySample(at, {POOL: gauges or {"healthy": 3}, ALL_POOLS: gauges or {"healthy": 3}}, counts or {})
 
 
 async def five_minutes(redis, pool=POOL, begin=STEP - HOUR_SECONDS, end=STEP + HOUR_SECONDS):
@@ -81,7 +72,7 @@ async def test_a_step_without_a_complete_sweep_is_a_gap(redis):
 async def test_counts_in_a_gap_are_kept_and_the_step_stays_a_gap(redis):
     await Demand(redis).record(ORG, [JOB], {JOB.id: POOL}, NOW)
     await HistoryStore(redis).record(ORG, None, NOW)
-    (step,) = (await five_minutes(redis, WHOLE_ORG)).values()
+    (step,) = (await five_minutes(redis, ALL_POOLS)).values()
     assert (step.samples, step.count("jobs")) == (0, 1)
 
 
@@ -104,7 +95,7 @@ async def test_a_job_is_counted_once_for_any_order_of_its_deliveries(redis, deli
     history = HistoryStore(redis)
     for _ in range(2):
         await history.record(ORG, seen(), NOW)
-    for pool in (POOL, WHOLE_ORG):
+    for pool in (POOL, ALL_POOLS):
         step = (await five_minutes(redis, pool))[STEP]
         assert (step.count("jobs"), step.count("waited_seconds")) == (1, 42)
         assert step.waits == counted({f"wait:{bucket_of(42)}": 1}).waits
@@ -124,7 +115,7 @@ async def test_a_death_is_counted_once_by_its_cause(redis):
     assert not await deaths.record(ORG, death)
     await HistoryStore(redis).record(ORG, seen(), NOW)
     assert (await five_minutes(redis))[STEP].deaths == counted({f"death:{death.cause.value}": 1}).deaths
-    assert (await hours(redis, WHOLE_ORG))[step_of(NOW, HOUR_SECONDS)].deaths == counted(
+    assert (await hours(redis, ALL_POOLS))[step_of(NOW, HOUR_SECONDS)].deaths == counted(
         {f"death:{death.cause.value}": 1}
     ).deaths
 
@@ -150,16 +141,16 @@ async def test_calls_are_counted_as_charged_by_github(redis, answers, calls):
     for each in answers:
         await budget.leave(ORG, "", answer(*each))
     await HistoryStore(redis).record(ORG, seen(), NOW)
-    assert (await five_minutes(redis, WHOLE_ORG))[STEP].count("calls") == calls
+    assert (await five_minutes(redis, ALL_POOLS))[STEP].count("calls") == calls
     assert (await five_minutes(redis))[STEP].count("calls") == 0
 
 
 async def test_losses_of_earlier_steps_are_counted_once_although_seen_repeatedly(redis):
-    counts = {(POOL, STEP - 600): {"lost": 2}, (WHOLE_ORG, STEP - 600): {"lost": 2}}
+    counts = {(POOL, STEP - 600): {"lost": 2}, (ALL_POOLS, STEP - 600): {"lost": 2}}
     for at in (NOW, NOW + 60, NOW + 400):
         await HistoryStore(redis).record(ORG, seen(at, counts), at)
     assert (await five_minutes(redis))[STEP - 600].count("lost") == 2
-    assert sum(each.count("lost") for each in (await hours(redis, WHOLE_ORG)).values()) == 2
+    assert sum(each.count("lost") for each in (await hours(redis, ALL_POOLS)).values()) == 2
 
 
 async def test_counts_are_deleted_after_they_were_joined_and_not_before(redis):
@@ -220,7 +211,7 @@ async def test_a_pool_that_no_sweep_saw_is_counted_as_other(redis):
     await Demand(redis).record(ORG, [JOB], {JOB.id: "made-up"}, NOW)
     await HistoryStore(redis).record(ORG, seen(), NOW)
     assert (await five_minutes(redis, OTHER_POOL))[STEP].count("jobs") == 1
-    assert (await five_minutes(redis, WHOLE_ORG))[STEP].count("jobs") == 1
+    assert (await five_minutes(redis, ALL_POOLS))[STEP].count("jobs") == 1
     assert await five_minutes(redis, "made-up") == {}
 
 
@@ -242,8 +233,8 @@ async def test_every_key_expires_also_for_an_uninstalled_organization(redis):
     assert days == {
         "counts": pytest.approx(7, abs=0.01),
         "pools": pytest.approx(91, abs=0.01),
-        **{f"300:{day}:{pool}": pytest.approx(8, abs=0.01) for pool in (POOL, WHOLE_ORG)},
-        **{f"3600:{decade}:{pool}": pytest.approx(100, abs=0.01) for pool in (POOL, WHOLE_ORG)},
+        **{f"300:{day}:{pool}": pytest.approx(8, abs=0.01) for pool in (POOL, ALL_POOLS)},
+        **{f"3600:{decade}:{pool}": pytest.approx(100, abs=0.01) for pool in (POOL, ALL_POOLS)},
     }
 
 

@@ -7,10 +7,11 @@ import pytest
 from structlog.testing import capture_logs
 
 from ghapp.installations.installation import Installation
+from ghapp.installations.pool_matching import ALL_POOLS
 from ghapp.redis_clock import redis_time
 from ghapp.remediation import store as fuses
 from ghapp.remediation.fuse import Fuse, FuseLimits, FuseReason, Position
-from ghapp.remediation.store import WHOLE_ORG, Fuses, Pause, PauseResult
+from ghapp.remediation.store import Fuses, Pause, PauseResult
 
 ACME = Installation(7, "acme", 70)
 LIMITS = FuseLimits(first_batch=5)
@@ -35,7 +36,7 @@ async def paused_and_stopped(redis):
     fuses = Fuses(redis)
     for pool, fuse in {"linux": STOPPED, "gpu": STOPPED, "arm": PROVING, "mac": CLOSED}.items():
         await fuses.save(ACME.id, pool, None, fuse)
-    for pool in (WHOLE_ORG, "linux", "mac"):
+    for pool in (ALL_POOLS, "linux", "mac"):
         await fuses.pause(ACME.id, pool, PAUSE)
     return fuses
 
@@ -43,7 +44,7 @@ async def paused_and_stopped(redis):
 async def test_resuming_an_org_resumes_all_its_pools(redis):
     fuses = await paused_and_stopped(redis)
     done = await fuses.resume(ACME, None, "mona", NOW, LIMITS)
-    assert done.ended == {WHOLE_ORG: PAUSE, "linux": PAUSE, "mac": PAUSE}
+    assert done.ended == {ALL_POOLS: PAUSE, "linux": PAUSE, "mac": PAUSE}
     assert done.proving == {"linux": RESTARTED, "gpu": RESTARTED}
     assert await fuses.pauses(ACME.id) == {}
     assert await fuses.all(ACME.id) == {"linux": RESTARTED, "gpu": RESTARTED, "arm": PROVING, "mac": CLOSED}
@@ -53,7 +54,7 @@ async def test_resuming_a_pool_resumes_no_other_pool(redis):
     fuses = await paused_and_stopped(redis)
     done = await fuses.resume(ACME, "linux", "mona", NOW, LIMITS)
     assert (done.ended, done.proving) == ({"linux": PAUSE}, {"linux": RESTARTED})
-    assert set(await fuses.pauses(ACME.id)) == {WHOLE_ORG, "mac"}
+    assert set(await fuses.pauses(ACME.id)) == {ALL_POOLS, "mac"}
     assert (await fuses.all(ACME.id))["gpu"] == STOPPED
 
 

@@ -10,10 +10,11 @@ from ghapp.deliveries.metrics import INBOX_LAG
 from ghapp.errors import ConfigurationError, StoreUnavailableError
 from ghapp.installations.etag_page import EtagPage
 from ghapp.installations.installation import Installation
+from ghapp.installations.pool_matching import ALL_POOLS
 from ghapp.installations.store import Installations
 from ghapp.metric import Counter, Histogram
 from ghapp.remediation.fuse import Fuse, FuseReason, Position
-from ghapp.remediation.store import WHOLE_ORG, Fuses, Pause
+from ghapp.remediation.store import Fuses, Pause
 from ghapp.store import keys
 from ghapp.store.connect import _sentinel, connect
 from ghapp.store.etag_pages import EtagPages
@@ -100,9 +101,9 @@ async def test_a_fuse_stored_before_fields_were_added_can_change(redis):
 
 async def test_a_pause_is_stored_with_its_reason_until_it_is_cleared(redis):
     fuses, pause = Fuses(redis), Pause("octocat", "maintenance", NOW)
-    await fuses.pause(ORG, WHOLE_ORG, pause)
-    assert await fuses.pauses(ORG) == {WHOLE_ORG: pause}
-    assert [await fuses.unpause(ORG, WHOLE_ORG) for _ in range(2)] == [True, False]
+    await fuses.pause(ORG, ALL_POOLS, pause)
+    assert await fuses.pauses(ORG) == {ALL_POOLS: pause}
+    assert [await fuses.unpause(ORG, ALL_POOLS) for _ in range(2)] == [True, False]
     assert await fuses.pauses(ORG) == {}
 
 

@@ -23,10 +23,10 @@ from ghapp.deaths.rerun import WHY_NOT
 from ghapp.deaths.store import identity
 from ghapp.deaths.texts import RERUN
 from ghapp.deliveries.store import DeadLetter
-from ghapp.installations.pool_matching import LONGEST_POOL
+from ghapp.installations.pool_matching import ALL_POOLS, LONGEST_POOL
 from ghapp.log import logger
 from ghapp.queue.jobs import Enqueue, JobName
-from ghapp.remediation.store import WHOLE_ORG, Pause
+from ghapp.remediation.store import Pause
 from ghapp.runners.evidence import Evidence
 from ghapp.store.audit import AuditEntry, ChangeOutcome, Channel
 from ghapp.store.presses import QUEUED, SWEEP_TOPIC, check_topic, rerun_topic
@@ -193,7 +193,7 @@ class Buttons:
             return await self._ask_to_pause(visit, form, "There is no such end; choose another one.")
         now = self._host.clock()
         asked = Pause(visit.visitor.name, why, now, now + float(hours) * 3600 if hours else None)
-        async with self._change(visit.request, visit.visitor, visit, "pause", pool or WHOLE_ORG, why) as outcome:
+        async with self._change(visit.request, visit.visitor, visit, "pause", pool or ALL_POOLS, why) as outcome:
             done = await self._data.pause(visit.org_state, pool, asked)
             outcome.set(done.result, has_effect=done.has_effect, until=done.pause.until)
         return self._done(visit.request, visit.path, done.result)
@@ -213,7 +213,7 @@ class Buttons:
 
     async def _resume(self, visit: Visit, form: Form) -> Response:
         pool = form.get("pool", "")[:LONGEST_POOL]
-        async with self._change(visit.request, visit.visitor, visit, "resume", pool or WHOLE_ORG) as outcome:
+        async with self._change(visit.request, visit.visitor, visit, "resume", pool or ALL_POOLS) as outcome:
             done = await self._data.resume(visit.org_state, pool, visit.visitor.name)
             outcome.set("resumed" if done else "nothing-to-resume", has_effect=bool(done))
         await self._data.sweep_now(visit.org_state)

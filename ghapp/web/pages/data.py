@@ -23,14 +23,14 @@ from ghapp.incidents.page_views import open_incidents
 from ghapp.incidents.texts import losses_in
 from ghapp.installations.installation import Installation
 from ghapp.installations.pacing import Allowance
-from ghapp.installations.pool_matching import OTHER_POOL, rule_named
+from ghapp.installations.pool_matching import ALL_POOLS, OTHER_POOL, rule_named
 from ghapp.installations.scope import reading_order
 from ghapp.leaks.documents import LeakedPod
 from ghapp.leaks.page_views import LeaksView, leaks_view
 from ghapp.leaks.reaper_status import DAY_SECONDS
 from ghapp.pods.page_views import ClusterView, PhantomLine, cluster_view, phantoms_named, possible_phantom_text
 from ghapp.queue.jobs import Load
-from ghapp.remediation.store import WHOLE_ORG, Pause, PauseOutcome, Resumption
+from ghapp.remediation.store import Pause, PauseOutcome, Resumption
 from ghapp.report.fleet import FleetView
 from ghapp.runners.evidence import Evidence
 from ghapp.runners.page_views import RunnerLine, lines
@@ -244,7 +244,7 @@ class PageData:
     async def history(self, org_state: OrgState, pool: str, span: ChartSpan) -> dict[int, HistoryStep]:
         """Returns the stored steps of a span, by their begin; of an empty pool those of all."""
         now, installation = self._clock(), org_state.installation.id
-        return await self._history.steps(installation, pool or WHOLE_ORG, span.begin(now), span.end(now), span.width)
+        return await self._history.steps(installation, pool or ALL_POOLS, span.begin(now), span.end(now), span.width)
 
     async def wait_chart(self, org_state: OrgState, span: ChartSpan) -> ChartView:
         """Returns the waits of jobs by pool, for a page that shows jobs."""
@@ -385,7 +385,7 @@ class PageData:
 
     async def pause(self, org_state: OrgState, pool: str, asked: Pause) -> PauseOutcome:
         """Pauses a pool, or with an empty name the organization, or changes its pause."""
-        done = await self._fuses.pause(org_state.installation.id, pool or WHOLE_ORG, asked)
+        done = await self._fuses.pause(org_state.installation.id, pool or ALL_POOLS, asked)
         self._forget(org_state)
         return done
 

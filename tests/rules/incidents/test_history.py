@@ -20,7 +20,6 @@ from ghapp.incidents.history import (
     SPREAD_BOUNDS,
     STEP_SECONDS,
     SUCCESSOR_SECONDS,
-    WHOLE_ORG,
     HistoryStep,
     at_least,
     bucket_of,
@@ -36,7 +35,7 @@ from ghapp.incidents.history import (
     spread_of,
     step_of,
 )
-from ghapp.installations.pool_matching import OTHER_POOL, PoolMatcher
+from ghapp.installations.pool_matching import ALL_POOLS, OTHER_POOL, PoolMatcher
 from ghapp.runners.evidence import Survey
 from ghapp.runners.verdict import Limits
 from ghapp.settings import PoolSettings
@@ -154,7 +153,7 @@ def test_a_sample_has_each_state_and_busy_runners_and_sums_the_pools():
     seen = seen_by(builders.online(1), builders.online(2, busy=True), other, builders.suspect(4))
     assert seen.gauges[POOL] == {"healthy": 2, "busy": 1, "suspect": 1}
     assert seen.gauges["gpu"] == {"healthy": 1}
-    assert seen.gauges[WHOLE_ORG] == {"healthy": 3, "busy": 1, "suspect": 1}
+    assert seen.gauges[ALL_POOLS] == {"healthy": 3, "busy": 1, "suspect": 1}
 
 
 def test_healed_retired_and_foreign_runners_are_in_no_gauge():
@@ -162,7 +161,7 @@ def test_healed_retired_and_foreign_runners_are_in_no_gauge():
     without_successor = builders.lost(4, replaced_at=NOW - 3901)
     retired = builders.lost(2, retired_at=NOW - 1)
     foreign = builders.online(3)._replace(registered=False)
-    assert seen_by(healed, retired, foreign, without_successor).gauges == {WHOLE_ORG: {}}
+    assert seen_by(healed, retired, foreign, without_successor).gauges == {ALL_POOLS: {}}
 
 
 @pytest.mark.parametrize("lost", [builders.lost(), builders.suspect(removed_at=NOW - 30)], ids=["gone", "offline"])
@@ -188,9 +187,9 @@ def job(number=1, **changes):
 def test_a_queued_job_counts_for_its_pool_or_for_other(changes, queued):
     seen = seen_by(builders.online(1), jobs=[job()._replace(**changes)])
     assert {
-        pool: each["queued"] for pool, each in seen.gauges.items() if each["queued"] and pool != WHOLE_ORG
+        pool: each["queued"] for pool, each in seen.gauges.items() if each["queued"] and pool != ALL_POOLS
     } == queued
-    assert seen.gauges[WHOLE_ORG]["queued"] == sum(queued.values())
+    assert seen.gauges[ALL_POOLS]["queued"] == sum(queued.values())
 
 
 def test_a_queued_job_counts_for_its_configured_pool_without_runners():
@@ -202,7 +201,7 @@ def test_a_loss_counts_in_the_step_of_its_confirmation_and_its_healing_in_that_o
     lost = builders.lost(1, confirmed_at=NOW - 700, absent_since=NOW - 760, missing_at=NOW - 730)
     lost = lost._replace(replaced_at=NOW - 690, successor=2, healed_at=NOW - 60)
     found = seen_by(lost, builders.online(2)).counts
-    assert found[POOL, step_of(NOW - 700)] == found[WHOLE_ORG, step_of(NOW - 700)] == {"lost": 1}
+    assert found[POOL, step_of(NOW - 700)] == found[ALL_POOLS, step_of(NOW - 700)] == {"lost": 1}
     assert found[POOL, step_of(NOW - 60)] == {"healed": 1, "heal_seconds": 700, "heal:9": 1}
     assert len(found) == 4
 

@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 from ghapp.incidents.history import STEP_SECONDS, step_of
 from ghapp.incidents.settled import Settled, holds, is_settled
+from ghapp.installations.pool_matching import ALL_POOLS
 from ghapp.remediation.decision import DecisionInputs, are_at_rest, by_pool, decide
-from ghapp.remediation.fuse import WHOLE_INSTALLATION, Fuse, FuseLimits, FuseReason
+from ghapp.remediation.fuse import Fuse, FuseLimits, FuseReason
 from ghapp.remediation.job_proof import KnownJob, KnownJobs
 from ghapp.remediation.plan import Plan, RemediationLimits
 from ghapp.runners import absence
@@ -136,7 +137,7 @@ def test_what_is_settled_and_at_rest_gives_a_plan_after_a_later_sweep_nothing_to
     later = data.draw(st.integers(int(at), int(END) - 1).map(float))
     decision_inputs = DecisionInputs(survey(swept_at=later), later, jobs=KnownJobs([KnownJob(frozenset())]))
     pools = by_pool([runner], decision_inputs.survey, [], later, LIMITS)
-    fuses = {} if fuse is None else dict.fromkeys([*pools, WHOLE_INSTALLATION], fuse)
+    fuses = {} if fuse is None else dict.fromkeys([*pools, ALL_POOLS], fuse)
     decision = decide(pools, fuses, [], [], FuseLimits(), RemediationLimits(mode="act"), decision_inputs)
     assert (decision.fuse_changes, decision.plan, decision.not_needed) == ((), Plan(), ())
     assert all(published_state(each, state) == each.state for members in pools.values() for each, state in members)

@@ -4,17 +4,10 @@ from dataclasses import dataclass
 
 import pytest
 
+from ghapp.installations.pool_matching import ALL_POOLS
 from ghapp.pods.pod_claim import PodClaim, by_name
 from ghapp.remediation.decision import DecisionInputs, are_at_rest, by_pool, decide, deliveries_flow
-from ghapp.remediation.fuse import (
-    WHOLE_INSTALLATION,
-    Fuse,
-    FuseLimits,
-    FuseReason,
-    Position,
-    fuse_of,
-    has_stepped,
-)
+from ghapp.remediation.fuse import Fuse, FuseLimits, FuseReason, Position, fuse_of, has_stepped
 from ghapp.remediation.fuse_counts import fuse_counts
 from ghapp.remediation.job_proof import KnownJob, KnownJobs
 from ghapp.remediation.plan import Deferral, Plan, RemediationLimits
@@ -228,7 +221,7 @@ def test_a_mass_loss_spread_over_pools_grants_one_first_batch(pools, size, lost_
     decision = decided(spread(pools, size, lost_each), rules=rules_of(*(f"pool-{each}" for each in range(pools))))
     assert len(decision.plan.now) == granted
     turned = {each.pool: each.after for each in decision.fuse_changes}
-    assert (WHOLE_INSTALLATION in turned) is (granted == 3)
+    assert (ALL_POOLS in turned) is (granted == 3)
 
 
 def test_a_mass_loss_in_one_pool_trips_the_pools_fuse_alone():
@@ -248,7 +241,7 @@ def test_losses_from_before_a_pools_fuse_closed_count_for_the_installations_fuse
     runners += [online(each) for each in range(100, 105)] + [online(each, **other) for each in range(105, 110)]
     rules = rules_of(POOL, "other")
     decision = decided(runners, {POOL: Fuse(healed_at=NOW - 60, reason=FuseReason.HEALED)}, rules=rules)
-    assert (WHOLE_INSTALLATION in {each.pool for each in decision.fuse_changes}) is trips
+    assert (ALL_POOLS in {each.pool for each in decision.fuse_changes}) is trips
 
 
 def test_a_pool_without_successors_stops_alone_and_delays_no_other_pool():
@@ -265,11 +258,11 @@ def test_a_pool_without_successors_stops_alone_and_delays_no_other_pool():
         *(lost(each, **broken) for each in range(20, 30)),
     ]
     whole = Fuse(Position.PROVING, NOW - 401, 3, 3, batch_at=NOW - 401)
-    decision = decided(runners, {WHOLE_INSTALLATION: whole}, rules=rules_of("works", "broken"))
+    decision = decided(runners, {ALL_POOLS: whole}, rules=rules_of("works", "broken"))
     turned = {each.pool: each.after for each in decision.fuse_changes}
     assert turned["broken"].position is Position.STOPPED
-    assert WHOLE_INSTALLATION not in turned
-    fuses = {WHOLE_INSTALLATION: whole, **turned}
+    assert ALL_POOLS not in turned
+    fuses = {ALL_POOLS: whole, **turned}
     again = decided(runners, fuses, rules=rules_of("works", "broken"))
     assert again.plan.now == (10, 11), "the broken pool's part of the batch goes to the other pool"
 
@@ -297,10 +290,10 @@ def test_a_pool_whose_part_of_the_batch_fails_stops_alone(changes, reason):
         *(lost(each, **WELL) for each in range(10, 60)),
     ]
     whole = Fuse(Position.PROVING, NOW - 302, 3, 2, batch_at=NOW - 302)
-    decision = decided(runners, {WHOLE_INSTALLATION: whole}, rules=rules_of("well", "gone"))
+    decision = decided(runners, {ALL_POOLS: whole}, rules=rules_of("well", "gone"))
     turned = {each.pool: each.after for each in decision.fuse_changes}
     assert (turned["gone"].position, turned["gone"].reason) == (Position.STOPPED, reason)
-    assert WHOLE_INSTALLATION not in turned
+    assert ALL_POOLS not in turned
     assert decision.plan.now == (10,), "its part of the batch goes to the other pool"
 
 
@@ -310,10 +303,10 @@ def test_a_pool_whose_requests_are_not_accepted_stops_alone_though_no_other_pool
         *(lost(each, **WELL) for each in range(10, 60)),
     ]
     whole = Fuse(Position.PROVING, NOW - 302, 3, 3, batch_at=NOW - 302)
-    decision = decided(runners, {WHOLE_INSTALLATION: whole}, rules=rules_of("well", "gone"))
+    decision = decided(runners, {ALL_POOLS: whole}, rules=rules_of("well", "gone"))
     turned = {each.pool: each.after for each in decision.fuse_changes}
     assert turned["gone"].reason is FuseReason.REQUEST_NOT_ACCEPTED
-    assert WHOLE_INSTALLATION not in turned
+    assert ALL_POOLS not in turned
     assert decision.plan.now == (10, 11, 12), "the first batch of the installation is free for the other pool"
 
 
@@ -324,7 +317,7 @@ def test_a_pool_that_waits_alone_holds_up_no_other_pool(hold):
         *(lost(each, confirmed_at=NOW - 3600, **GONE) for each in range(1, 5)),
         *(lost(each, **WELL) for each in range(10, 60)),
     ]
-    whole = {WHOLE_INSTALLATION: Fuse(Position.PROVING, NOW - 3600, 3, 3, batch_at=NOW - 3600)}
+    whole = {ALL_POOLS: Fuse(Position.PROVING, NOW - 3600, 3, 3, batch_at=NOW - 3600)}
     paused, names = (["gone"], ["well", "gone"]) if hold == "paused" else ([], ["well"])
     decision = decided(runners, whole, paused, rules=rules_of(*names))
     assert decision.plan.now == (10, 11, 12)
@@ -336,11 +329,11 @@ def test_a_pool_that_waits_alone_holds_up_no_other_pool(hold):
 def test_the_installations_fuse_closes_when_only_pools_that_wait_alone_have_losses(hold):
     """It would hold the reaper and the re-runs of all pools for as long as the pause lasts."""
     runners = [*(lost(each, **GONE) for each in range(1, 5)), online(100, **WELL)]
-    whole = {WHOLE_INSTALLATION: Fuse(Position.PROVING, NOW - 3600, 3, 3, batch_at=NOW - 3600)}
+    whole = {ALL_POOLS: Fuse(Position.PROVING, NOW - 3600, 3, 3, batch_at=NOW - 3600)}
     paused, names = (["gone"], ["well", "gone"]) if hold == "paused" else ([], ["well"])
     decision = decided(runners, whole, paused, rules=rules_of(*names))
     turned = {each.pool: each.after for each in decision.fuse_changes}
-    assert turned[WHOLE_INSTALLATION].reason is FuseReason.POOLS_STOPPED
+    assert turned[ALL_POOLS].reason is FuseReason.POOLS_STOPPED
 
 
 @pytest.mark.parametrize(("returned_at", "granted"), [(NOW - 600 + MICROSECOND, ()), (NOW - 600, (10, 11))])
@@ -353,7 +346,7 @@ def test_a_lost_runner_that_returned_in_a_paused_pool_holds_the_installations_ne
         online(500, first_seen=NOW - 100, **WELL),
         *(lost(each, **WELL) for each in range(10, 60)),
     ]
-    whole = {WHOLE_INSTALLATION: Fuse(Position.PROVING, NOW - 900, 1, 1, batch_at=NOW - 900)}
+    whole = {ALL_POOLS: Fuse(Position.PROVING, NOW - 900, 1, 1, batch_at=NOW - 900)}
     decision = decided(runners, whole, ["gone"], rules=rules_of("well", "gone"))
     assert decision.plan.now == granted
 
@@ -481,7 +474,7 @@ def test_a_pool_that_is_split_has_its_fuse_twice():
     moved = [each._replace(**gpu) if 1 < each.id <= 40 else each for each in fleet(50)]
     split = decided(moved, {POOL: tripped}, rules=rules_of(POOL, "gpu"))
     turned = {each.pool: each.after for each in split.fuse_changes}
-    assert {pool: each.position for pool, each in turned.items() if pool != WHOLE_INSTALLATION} == {
+    assert {pool: each.position for pool, each in turned.items() if pool != ALL_POOLS} == {
         POOL: Position.PROVING,
         "gpu": Position.PROVING,
     }
@@ -518,7 +511,7 @@ def test_a_fuse_follows_its_runners_when_their_pool_is_renamed():
     ],
 )
 def test_the_stricter_fuse_decides(own, whole, decides):
-    assert fuse_of({POOL: Fuse(own), WHOLE_INSTALLATION: Fuse(whole)}, POOL).position is decides
+    assert fuse_of({POOL: Fuse(own), ALL_POOLS: Fuse(whole)}, POOL).position is decides
 
 
 @pytest.mark.parametrize(("age", "trips"), [(599.0, True), (600.0, False)], ids=["within the window", "a window ago"])
@@ -583,7 +576,7 @@ def test_the_installations_fuse_writes_off_no_runner_of_a_pool_with_a_stopped_fu
     old = {"absent_since": NOW - 2000, "missing_at": NOW - 2000, "confirmed_at": NOW - 1900}
     gpu = {"labels": ("gpu",), "custom_labels": ("gpu",)}
     runners = [lost(1, **old), lost(2, **old, **gpu), online(100), online(101, **gpu)]
-    fuses = {POOL: STOPPED, WHOLE_INSTALLATION: STOPPED}
+    fuses = {POOL: STOPPED, ALL_POOLS: STOPPED}
     assert decided(runners, fuses, rules=rules_of(POOL, "gpu"), jobs=waiting([JOB])).not_needed == (2,)
 
 
@@ -725,6 +718,6 @@ def test_a_pool_that_was_written_off_before_is_not_written_off_again_while_its_r
     """A held request changes what the fuse remembers, and is no change of its position."""
     closed = Fuse(healed_at=NOW - 7200, reason=FuseReason.NOT_NEEDED)
     whole = Fuse(Position.PROVING, NOW - 60, 3, 3, batch_at=NOW - 60)
-    fuses = {POOL: closed, WHOLE_INSTALLATION: whole}
+    fuses = {POOL: closed, ALL_POOLS: whole}
     decision = decided([lost(1), *fleet(50)[:20]], fuses, limits=RemediationLimits(mode="dry-run"), jobs=waiting([JOB]))
     assert decision.not_needed == ()

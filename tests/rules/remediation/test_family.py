@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ghapp.installations.pool_matching import ALL_POOLS
 from ghapp.pods.pod_claim import PodClaim, by_name
 from ghapp.remediation.decision import Decision, DecisionInputs, FuseChange, by_pool, decide
 from ghapp.remediation.family import (
@@ -18,7 +19,7 @@ from ghapp.remediation.family import (
     needs_family,
     without_unseen,
 )
-from ghapp.remediation.fuse import WHOLE_INSTALLATION, Fuse, FuseCounts, FuseLimits, FuseReason, Position
+from ghapp.remediation.fuse import Fuse, FuseCounts, FuseLimits, FuseReason, Position
 from ghapp.remediation.job_proof import KnownJob, KnownJobs
 from ghapp.remediation.plan import Deferral, Plan, RemediationLimits
 from ghapp.runners.evidence import Survey, covered_seconds
@@ -100,7 +101,7 @@ def test_what_one_scope_alone_trips_holds_though_the_family_is_too_large_for_it(
     small = member(-1, lost(1), lost(2), lost(3, labels=("gpu",), custom_labels=("gpu",)), rules=())
     large = member(7, *map(online, range(1, 101)))
     assert not decided(small, large).is_open
-    trip = FuseChange(WHOLE_INSTALLATION, None, proving(), FuseCounts(lost=3, expected=3, waiting=3))
+    trip = FuseChange(ALL_POOLS, None, proving(), FuseCounts(lost=3, expected=3, waiting=3))
     decision = decided(small, large, tripped=trip)
     assert (decision.is_open, decision.whole) == (True, trip)
 
@@ -112,7 +113,7 @@ def test_what_one_scope_alone_trips_holds_though_the_family_is_too_large_for_it(
         (Decision((), Plan((), {1: Deferral.PAUSED}), {}), Fuse(), False),
         (Decision((), Plan((1,)), {1: POOL}), Fuse(), True),
         (Decision((FuseChange(POOL, None, proving(), FuseCounts()),), Plan(), {}), Fuse(), False),
-        (Decision((FuseChange(WHOLE_INSTALLATION, None, proving(), FuseCounts()),), Plan(), {}), Fuse(), True),
+        (Decision((FuseChange(ALL_POOLS, None, proving(), FuseCounts()),), Plan(), {}), Fuse(), True),
         (Decision((), Plan(), {}), proving(), True),
         (Decision((), Plan(), {}), Fuse(Position.STOPPED, since=NOW), True),
     ],
@@ -236,7 +237,7 @@ def test_a_scope_without_a_family_is_decided_for_as_before(kinds, fuses, whole, 
     found = [runner(number, *kind) for number, kind in enumerate(kinds, 1)]
     inputs = DecisionInputs(survey(), NOW, jobs=KnownJobs([KnownJob(frozenset({"gpu"}))]))
     one = member(-1, *found, rules=rules, fuses=fuses, paused=paused, jobs=inputs.jobs)
-    alone = decide(one.pools, fuses | {WHOLE_INSTALLATION: whole}, paused, rules, FuseLimits(), ACT, inputs)
+    alone = decide(one.pools, fuses | {ALL_POOLS: whole}, paused, rules, FuseLimits(), ACT, inputs)
     others = [member(-2 - each, rules=rules) for each in range(place)]
     waits = {*paused, *(pool for pool, fuse in fuses.items() if fuse.position is Position.STOPPED)}
     proving_pools = [each for pool, each in one.pools.items() if pool not in waits]
@@ -245,7 +246,7 @@ def test_a_scope_without_a_family_is_decided_for_as_before(kinds, fuses, whole, 
         assert decision.parts[-1] == Decision((), Plan(), {})
         return
     turns = {each.pool: each for each in alone.fuse_changes}
-    turned = turns.pop(WHOLE_INSTALLATION, None)
+    turned = turns.pop(ALL_POOLS, None)
     part = decision.parts[-1]
     assert (decision.whole and decision.whole[:3]) == (turned and turned[:3])
     assert {each.pool: each for each in part.fuse_changes} == turns

@@ -12,7 +12,8 @@ import time
 import pytest
 
 from ghapp.github.deliveries import encode, parse
-from ghapp.incidents.history import HOUR_SECONDS, STEP_SECONDS, WHOLE_ORG, HistoryStep, folded
+from ghapp.incidents.history import HOUR_SECONDS, STEP_SECONDS, HistoryStep, folded
+from ghapp.installations.pool_matching import ALL_POOLS
 from ghapp.store import keys
 from jobs.deliveries.inbox import drain_inbox
 from jobs.runners.sweep import sweep_installation
@@ -56,13 +57,13 @@ async def test_a_loss_and_its_healing_are_counted_once_however_many_sweeps_follo
         app.sandbox.control.lose("acme", count=1)
         for _ in range(8):
             await app.live_through_an_interval()
-        for pool in (POOL, WHOLE_ORG):
+        for pool in (POOL, ALL_POOLS):
             for width in (STEP_SECONDS, HOUR_SECONDS):
                 step = await total(app, pool, width)
                 assert (step.count("lost"), step.count("healed")) == (1, 1)
                 assert 30 <= step.count("heal_seconds") <= 300
                 assert step.highest("healthy") == 12
-        assert (await total(app, WHOLE_ORG)).count("calls") > 0
+        assert (await total(app, ALL_POOLS)).count("calls") > 0
 
 
 @pytest.mark.parametrize(
@@ -88,7 +89,7 @@ async def test_a_loss_and_a_job_are_counted_once_though_a_sweep_is_killed(story,
         await until(lambda: sweep_installation(app.context, app.installation))
         for _ in range(2):
             await app.live_through_an_interval()
-        for pool in (POOL, WHOLE_ORG):
+        for pool in (POOL, ALL_POOLS):
             step = await total(app, pool)
             assert (step.count("lost"), step.count("healed"), step.count("jobs")) == (1, 1, 1)
 

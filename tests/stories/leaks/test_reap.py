@@ -12,6 +12,7 @@ from ghapp.cluster.api import Cluster
 from ghapp.deaths.store import Deaths
 from ghapp.errors import ClusterForbiddenError
 from ghapp.installations.installation import Installation
+from ghapp.installations.pool_matching import ALL_POOLS
 from ghapp.leaks import store
 from ghapp.leaks.doctor import of_tick
 from ghapp.leaks.reaper_status import ReaperStatus
@@ -21,7 +22,7 @@ from ghapp.pods.claim_store import PodClaims
 from ghapp.pods.degraded_sources import leaks_source
 from ghapp.pods.pod_claim import PodClaim
 from ghapp.remediation.fuse import FuseLimits
-from ghapp.remediation.store import WHOLE_ORG, Pause
+from ghapp.remediation.store import Pause
 from ghapp.runners.evidence import Evidence
 from ghapp.runners.observations import job_ended, job_started
 from ghapp.runners.store import Runners
@@ -523,7 +524,7 @@ async def test_a_missing_cluster_is_reported_and_nothing_else_stops(story):
 
 @pytest.mark.parametrize(
     ("pool", "reaped"),
-    [(WHOLE_ORG, False), ("in-cluster", False), (POOL, True)],
+    [(ALL_POOLS, False), ("in-cluster", False), (POOL, True)],
     ids=["the org", "the pool", "another pool"],
 )
 async def test_pods_of_a_paused_pool_are_not_reaped(leak_cluster, pool, reaped):

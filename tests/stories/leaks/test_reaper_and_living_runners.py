@@ -10,9 +10,9 @@ from unittest.mock import AsyncMock
 import pytest
 
 from ghapp.github.installation_client import InstallationClient
+from ghapp.installations.pool_matching import ALL_POOLS
 from ghapp.leaks.store import Leaks
 from ghapp.remediation.fuse import Fuse, FuseLimits, Position
-from ghapp.remediation.store import WHOLE_ORG
 from ghapp.sandbox.config import Pace
 from ghapp.store import keys
 from jobs.deliveries.redeliver import redeliver_failed
@@ -384,7 +384,7 @@ class TestAMassLeak:
     @pytest.mark.parametrize("position", [Position.PROVING, Position.STOPPED])
     @pytest.mark.parametrize(
         ("pool", "reaped"),
-        [("in-cluster", False), (WHOLE_ORG, False), (POOL, True)],
+        [("in-cluster", False), (ALL_POOLS, False), (POOL, True)],
         ids=["its pool", "all", "another"],
     )
     async def test_while_a_fuse_is_not_closed_nothing_of_its_pool_goes(self, leaky, pool, reaped, position):

@@ -10,7 +10,8 @@ from functools import partial
 
 import pytest
 
-from ghapp.remediation.store import WHOLE_ORG, Pause
+from ghapp.installations.pool_matching import ALL_POOLS
+from ghapp.remediation.store import Pause
 from ghapp.replace.event_backlog import BREAKER_FAILURES, PER_URL
 from ghapp.runners.evidence import Registration
 from ghapp.runners.observations import registration_seen
@@ -156,7 +157,7 @@ def requests(app):
     return [each["id"] for each in app.sandbox.control.controller_events() if each["type"] == REPLACE]
 
 
-@pytest.mark.parametrize("scope", [POOL_NAME, WHOLE_ORG], ids=["of the pool", "of the org"])
+@pytest.mark.parametrize("scope", [POOL_NAME, ALL_POOLS], ids=["of the pool", "of the org"])
 async def test_a_pause_holds_back_a_request_that_waits_already_and_no_news_and_its_end_lets_it_go(story, scope):
     async with story() as app:
         _, event_id = await lost_while_the_controller_is_away(app)

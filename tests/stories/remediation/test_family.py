@@ -8,8 +8,9 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from ghapp.installations.pool_matching import ALL_POOLS
 from ghapp.notifier import Notifier
-from ghapp.remediation.fuse import WHOLE_INSTALLATION, FuseLimits, FuseReason, Position
+from ghapp.remediation.fuse import FuseLimits, FuseReason, Position
 from ghapp.runners.verdict import State, judge
 from ghapp.sandbox.config import LEAST_PRIVILEGE, PoolConfig
 from jobs.installations.scopes import find_scopes_of
@@ -81,7 +82,7 @@ class Family:
         return [(org, each) for org, records in known.items() for each in records.values()]
 
     async def fuses(self):
-        return {each.org: (await self.app.context.fuses.all(each.id)).get(WHOLE_INSTALLATION) for each in self.scopes}
+        return {each.org: (await self.app.context.fuses.all(each.id)).get(ALL_POOLS) for each in self.scopes}
 
     async def positions(self):
         return {each.position if each else Position.CLOSED for each in (await self.fuses()).values()}
@@ -149,7 +150,7 @@ async def test_a_false_mass_loss_of_many_small_repositories_costs_one_first_batc
         assert len(await it.granted()) == FIRST_BATCH
         for scope in it.scopes:
             view = await it.app.context.org_view(scope)
-            whole = view.fuses[WHOLE_INSTALLATION]
+            whole = view.fuses[ALL_POOLS]
             assert (whole.position, whole.reason) == (Position.STOPPED, FuseReason.BATCH_NEVER_ONLINE)
             assert len(await it.events_of(scope, "fuse.stopped")) == 1
         it.app.sandbox.control.no_faults()

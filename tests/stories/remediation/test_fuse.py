@@ -6,8 +6,9 @@ import itertools
 
 import pytest
 
+from ghapp.installations.pool_matching import ALL_POOLS
 from ghapp.remediation.fuse import FuseReason, Position
-from ghapp.remediation.store import WHOLE_ORG, Pause
+from ghapp.remediation.store import Pause
 from ghapp.runners.verdict import State
 from tests.stories.conftest import POOL
 
@@ -170,7 +171,7 @@ async def test_a_burst_of_new_runners_does_not_trip_it(story):
         assert await app.sent_events("fuse.tripped") == await app.replacements() == []
 
 
-@pytest.mark.parametrize("pool", [POOL, WHOLE_ORG], ids=["of the pool", "of the org"])
+@pytest.mark.parametrize("pool", [POOL, ALL_POOLS], ids=["of the pool", "of the org"])
 async def test_a_pause_wins_over_everything(story, pool):
     async with story(runners=40) as app:
         await settled(app)

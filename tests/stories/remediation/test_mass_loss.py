@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ghapp.remediation.fuse import WHOLE_INSTALLATION, FuseReason, Position
+from ghapp.installations.pool_matching import ALL_POOLS
+from ghapp.remediation.fuse import FuseReason, Position
 from ghapp.remediation.store import Pause
 from ghapp.runners.observations import replaced
 from ghapp.runners.verdict import State
@@ -168,7 +169,7 @@ async def test_a_false_mass_loss_that_is_spread_over_small_pools_costs_one_first
         for _ in range(6):
             await app.live_through_an_interval()
             await accept_all(app)
-        whole = await fuse(app, WHOLE_INSTALLATION)
+        whole = await fuse(app, ALL_POOLS)
         assert whole.tripped_for is FuseReason.MASS_LOSS
         asked = len(await app.replacements())
         assert asked <= FIRST_BATCH

@@ -7,10 +7,11 @@ from dataclasses import replace
 import pytest
 
 from ghapp.installations.installation import Installation
+from ghapp.installations.pool_matching import ALL_POOLS
 from ghapp.pods.pod import Pod
 from ghapp.pods.store import PodLocations, Pods
 from ghapp.remediation.fuse import Fuse, Position
-from ghapp.remediation.store import WHOLE_ORG, Pause
+from ghapp.remediation.store import Pause
 from ghapp.runners.evidence import Registration
 from ghapp.runners.observations import registration_seen
 from ghapp.settings import PoolSettings
@@ -30,7 +31,7 @@ async def a_claim_by_another_name(app):
 
 
 async def a_pause(app):
-    await app.app.context.fuses.pause(app.app.installation, WHOLE_ORG, Pause("ada", "stop", app.app.clock()))
+    await app.app.context.fuses.pause(app.app.installation, ALL_POOLS, Pause("ada", "stop", app.app.clock()))
 
 
 async def a_stopped_fuse(app):

@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 import pytest
 
 from ghapp.errors import BudgetSpentError, ClusterUnavailableError
+from ghapp.installations.pool_matching import ALL_POOLS
 from ghapp.remediation.fuse import Position
-from ghapp.remediation.store import WHOLE_ORG, Pause
+from ghapp.remediation.store import Pause
 from ghapp.store import keys
 from jobs.remediation.remediate import remediate_runner
 from tests.replace.cluster import FakeCluster
@@ -86,7 +87,7 @@ async def test_at_most_per_sweep_runners_are_replaced_in_one_sweep_and_the_other
 
 
 @BOTH
-@pytest.mark.parametrize("pool", ["in-cluster", WHOLE_ORG], ids=["the pool", "the org"])
+@pytest.mark.parametrize("pool", ["in-cluster", ALL_POOLS], ids=["the pool", "the org"])
 async def test_nothing_is_replaced_during_a_pause(story, replacer, pool):
     async with fleet(story, replacer) as at:
         await at.app.context.fuses.pause(at.app.installation, pool, Pause("ada", "maintenance", at.app.clock()))

@@ -11,8 +11,9 @@ from rq import Queue
 from rq.serializers import JSONSerializer
 
 from ghapp.errors import GitHubUnavailableError
+from ghapp.installations.pool_matching import ALL_POOLS
 from ghapp.remediation.fuse import Fuse, FuseReason, Position
-from ghapp.remediation.store import WHOLE_ORG, Pause
+from ghapp.remediation.store import Pause
 from ghapp.report.store import Reports
 from ghapp.store.audit import Trail
 from jobs.checks.publisher import CheckRunOutcome
@@ -247,7 +248,7 @@ async def test_a_deleted_check_run_is_created_again(story):
         await report(app)
         app.clock.pass_(60)  # a token just minted is not believed
         app.sandbox.world.orgs["acme"].repositories[".github"].check_runs.clear()
-        await app.context.fuses.pause(app.installation, WHOLE_ORG, Pause("mona", "maintenance", app.clock()))
+        await app.context.fuses.pause(app.installation, ALL_POOLS, Pause("mona", "maintenance", app.clock()))
         assert await report(app) is CheckRunOutcome.CREATED
         assert only(check_runs(app))["output"]["title"].endswith("paused")
 
@@ -286,7 +287,7 @@ async def test_a_stopped_fuse_requires_a_person_whose_press_lets_it_prove_again_
     async with story(config=CONFIG) as app:
         await sweep(app)
         await app.context.fuses.save(app.installation, POOL, None, STOPPED)
-        await app.context.fuses.pause(app.installation, WHOLE_ORG, Pause("octocat", "maintenance", app.clock()))
+        await app.context.fuses.pause(app.installation, ALL_POOLS, Pause("octocat", "maintenance", app.clock()))
         run = await reported(app)
         assert run["conclusion"] == "action_required"
         assert "fuse" in run["output"]["text"]

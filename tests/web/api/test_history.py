@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from ghapp.incidents.documents import MOST_STEPS, HistorySpan, span_of
-from ghapp.incidents.history import WHOLE_ORG, HistorySample, step_of
+from ghapp.incidents.history import HistorySample, step_of
 from ghapp.incidents.store import HistoryStore
+from ghapp.installations.pool_matching import ALL_POOLS
 from tests.web.conftest import INSTALLATION, NOW
 
 PATH = "/v1/orgs/acme/history"
@@ -16,8 +17,8 @@ DAY, HOUR = 86_400, 3600
 
 async def record(redis, at=NOW, pool="linux", counts=None, **gauges):
     seen = {"healthy": 3, "busy": 1, **gauges}
-    places = {(each, step_of(at)): counts or {} for each in (pool, WHOLE_ORG)}
-    await HistoryStore(redis).record(INSTALLATION, HistorySample(at, {pool: seen, WHOLE_ORG: seen}, places), at)
+    places = {(each, step_of(at)): counts or {} for each in (pool, ALL_POOLS)}
+    await HistoryStore(redis).record(INSTALLATION, HistorySample(at, {pool: seen, ALL_POOLS: seen}, places), at)
 
 
 async def test_a_day_in_steps_of_five_minutes_is_the_default(http, redis):

@@ -14,7 +14,6 @@ from ghapp.incidents.history import (
     CAUSES,
     HOUR_SECONDS,
     STEP_SECONDS,
-    WHOLE_ORG,
     HistorySample,
     at_least,
     joined,
@@ -22,6 +21,7 @@ from ghapp.incidents.history import (
     step_of,
 )
 from ghapp.incidents.store import HistoryStore
+from ghapp.installations.pool_matching import ALL_POOLS
 from ghapp.web.pages import static_files
 from ghapp.web.pages.views.charts import (
     MOST_ROWS,
@@ -125,7 +125,7 @@ def test_an_incident_of_four_minutes_is_seen_within_the_week():
         assert [each for each in values if each is not None] == [value]
 
 
-@pytest.mark.parametrize(("given", "pool"), [("linux", "linux"), ("", ""), ("made-up", ""), (WHOLE_ORG, "")])
+@pytest.mark.parametrize(("given", "pool"), [("linux", "linux"), ("", ""), ("made-up", ""), (ALL_POOLS, "")])
 def test_a_pool_without_a_history_is_all_pools(given, pool):
     assert pool_asked(given, ["linux"]) == pool
 
@@ -262,8 +262,8 @@ def test_the_line_of_a_pool_has_its_last_24_hours_and_marks_the_hour_of_a_loss()
 
 
 async def record(redis, installation, at=NOW - 60, pool="linux-4vcpu"):
-    counts = {(each, step_of(at)): COUNTS for each in (pool, WHOLE_ORG)}
-    gauges = {pool: {"healthy": 2, "invalidated": 1}, WHOLE_ORG: {"healthy": 2, "invalidated": 1}}
+    counts = {(each, step_of(at)): COUNTS for each in (pool, ALL_POOLS)}
+    gauges = {pool: {"healthy": 2, "invalidated": 1}, ALL_POOLS: {"healthy": 2, "invalidated": 1}}
     await HistoryStore(redis).record(installation, HistorySample(at, gauges, counts), at)
 
 

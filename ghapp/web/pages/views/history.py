@@ -9,16 +9,8 @@ from urllib.parse import urlencode
 
 from ghapp.deaths.cause import Cause
 from ghapp.incidents.documents import HIGH, MEDIAN, count_column, death_columns, heal_column, span_of, wait_column
-from ghapp.incidents.history import (
-    CAUSES,
-    HOUR_SECONDS,
-    STEP_SECONDS,
-    WHOLE_ORG,
-    HistoryStep,
-    percentile,
-    spread_of,
-    step_of,
-)
+from ghapp.incidents.history import CAUSES, HOUR_SECONDS, STEP_SECONDS, HistoryStep, percentile, spread_of, step_of
+from ghapp.installations.pool_matching import ALL_POOLS
 from ghapp.runners.verdict import State
 from ghapp.web.pages.views.charts import ChartKind, ChartSeries, ChartView, Sparkline, Value, sparkline
 from ghapp.web.pages.views.wording import exact, page_duration
@@ -317,4 +309,4 @@ def _deaths_summary(deaths: Mapping[str, int]) -> str:
 
 def pool_asked(given: str, pools: Sequence[str]) -> str:
     """Returns the pool of an address if it has a history; else all pools."""
-    return given if given in pools and given != WHOLE_ORG else ""
+    return given if given in pools and given != ALL_POOLS else ""

@@ -8,7 +8,8 @@ from types import MappingProxyType
 from typing import NamedTuple
 from urllib.parse import urlencode
 
-from ghapp.remediation.fuse import WHOLE_INSTALLATION, Position
+from ghapp.installations.pool_matching import ALL_POOLS
+from ghapp.remediation.fuse import Position
 from ghapp.remediation.pause import PauseView
 from ghapp.report.fleet import FleetView, PoolView, by_pool
 from ghapp.report.headline import Headline, HeadlineKind, Severity
@@ -144,7 +145,7 @@ def _item(headline: Headline, open_incidents: Mapping[str, str], now: float) -> 
         coded(f"{step}{':' if headline.action else '.'}" if step else ""),
         headline.command,
         headline.page,
-        open_incidents.get(headline.pool or WHOLE_INSTALLATION, "") if has_incident else "",
+        open_incidents.get(headline.pool or ALL_POOLS, "") if has_incident else "",
         "A person has to act." if headline.needs_a_person else "No person has to act now.",
         headline.link,
     )
