@@ -19,6 +19,7 @@ from ghapp.runners.evidence import Evidence
 from ghapp.settings import PoolSettings
 from jobs.context import JobContext
 from jobs.remediation.job_lookup import look_up_known_job, look_up_unknown_job
+from jobs.remediation.outcome import RemediationOutcome
 from jobs.remediation.preconditions import confirm_place, preconditions
 from jobs.remediation.progress import ReplacementProgress
 from jobs.remediation.steps import look_again, may_still_act, remove
@@ -52,8 +53,8 @@ class ClusterReplacement:
         """The record of its steps."""
         return ReplacementProgress(self.context, self.installation)
 
-    async def run(self, evidence: Evidence) -> str:
-        """Reads the object or pod once, and takes the steps that are allowed; returns the outcome as it is counted.
+    async def run(self, evidence: Evidence) -> RemediationOutcome:
+        """Reads the object or pod once, and takes the steps that are allowed; returns the outcome.
 
         Raises:
             ClusterError: no answer; a requested deletion may have been done or not.
@@ -72,12 +73,12 @@ class ClusterReplacement:
                 return await self.progress.waits(evidence, Blocker.TERMINATING, decision.after_seconds)
             case DeletionVerdict.NOTHING_LEFT if evidence.replaced_at is not None:
                 await self.progress.step(evidence, deletion_progress.over)
-                return "gone"
+                return RemediationOutcome.GONE
             case DeletionVerdict.FREE:
                 return await self._free(cluster, evidence, decision)
         return await self._delete(cluster, evidence, decision)
 
-    async def _delete(self, cluster: Cluster, evidence: Evidence, decision: DeletionDecision) -> str:
+    async def _delete(self, cluster: Cluster, evidence: Evidence, decision: DeletionDecision) -> RemediationOutcome:
         """Deletes the object or pod, and the registration before it.
 
         GitHub is queried only after the cluster allows the deletion, for each query costs budget. A pause, fuse or
@@ -89,29 +90,29 @@ class ClusterReplacement:
         )
         if not is_under_way:
             outcome = await self._look_at_github(evidence)
-            if outcome:
+            if outcome is not None:
                 return outcome
         evidence = await self.progress.meant(evidence, decision, left_to_arc=self._is_arc)
         if evidence.granted_at is None or evidence.replaced_at is not None:
-            return "held"  # a delivery or the pool's controller was faster
+            return RemediationOutcome.HELD  # a delivery or the pool's controller was faster
         if evidence.removed_at is None and self._is_ours_to_remove(evidence, decision):
             if deletes:
                 await self.replacer.require_permissions(cluster, decision.namespace)
             if not await self._may_act(evidence, decision):
-                return "held"
+                return RemediationOutcome.HELD
             removed = await remove(self.context, self.installation, evidence)
             if removed is None:
-                return "busy"
+                return RemediationOutcome.BUSY
             evidence = removed
         if deletes:
             if not await self._may_act(evidence, decision):
-                return "held"
+                return RemediationOutcome.HELD
             await self._execute(cluster, decision)
         is_over = not is_under_way and not (self._is_arc and deletes)
         is_ours = await self.context.own_deletions.has_any(self.installation.id, [decision.uid])
         is_missing = deletes and not decision.uid
         await self.progress.accepted(evidence, is_over=is_over, already_deleted=not is_ours and not is_missing)
-        return "replaced"
+        return RemediationOutcome.REPLACED
 
     async def _execute(self, cluster: Cluster, decision: DeletionDecision) -> None:
         """Deletes the object or pod, and what belongs to it. The deletion is ours unless it is known not to be.
@@ -131,7 +132,7 @@ class ClusterReplacement:
                 await own.withdraw(*deletion)
         await self.replacer.finish(cluster, decision)
 
-    async def _look_at_github(self, evidence: Evidence) -> str:
+    async def _look_at_github(self, evidence: Evidence) -> RemediationOutcome | None:
         """Queries GitHub at each attempt: a pod that waited for hours may have a new registration by now."""
         if evidence.removed_at is None:
             return await look_again(self.context, self.installation, evidence)
@@ -139,12 +140,9 @@ class ClusterReplacement:
             outcome = await look_again(self.context, self.installation, evidence)
         else:  # ghapp removed its registration; is there a successor?
             installation_client = await self.context.installation_client(self.installation, Purpose.ACT)
-            outcome = (
-                ""
-                if successor_of(evidence, await installation_client.runners_named(evidence.name)) is None
-                else "returned"
-            )
-        if outcome:
+            same_name = await installation_client.runners_named(evidence.name)
+            outcome = None if successor_of(evidence, same_name) is None else RemediationOutcome.RETURNED
+        if outcome is not None:
             await self.progress.fold(evidence, observations.grant_revoked)
         return outcome
 
@@ -165,7 +163,7 @@ class ClusterReplacement:
             return decision.verdict is DeletionVerdict.NOTHING_LEFT and evidence.confirmed_at is None
         return True
 
-    async def _free(self, cluster: Cluster, evidence: Evidence, decision: DeletionDecision) -> str:
+    async def _free(self, cluster: Cluster, evidence: Evidence, decision: DeletionDecision) -> RemediationOutcome:
         """Removes a stuck finalizer, only if GitHub, checked as in a confirmation, answers 404 once more.
 
         An object that another client deleted is freed as well. The decision is recorded first; once freed, its
@@ -176,7 +174,7 @@ class ClusterReplacement:
             return await self.progress.waits(evidence, Blocker.STILL_REGISTERED)
         if evidence.confirmed_at is not None:
             outcome = await look_again(self.context, self.installation, evidence)
-            if outcome:
+            if outcome is not None:
                 return await self.progress.waits(evidence, Blocker.STILL_REGISTERED)
         else:
             doubt = await self._doubt_about_offline(evidence)
@@ -186,13 +184,13 @@ class ClusterReplacement:
         if not is_ours:
             evidence = await self.progress.meant(evidence, decision, left_to_arc=self._is_arc)
         if evidence.granted_at is None or not await self._may_act(evidence, decision):
-            return "held"
+            return RemediationOutcome.HELD
         await self.replacer.finish(cluster, decision)
         if not is_ours:
             await self.progress.accepted(evidence, is_over=False, already_deleted=True)
         await self.progress.step(evidence, deletion_progress.freed)
         await self.progress.waits(evidence, Blocker.TERMINATING)
-        return "freed"
+        return RemediationOutcome.FREED
 
     async def _doubt_about_offline(self, evidence: Evidence) -> Blocker | None:
         """Confirms an offline runner's deletion, which takes two 404s; returns what prevents it, or None."""
@@ -207,7 +205,7 @@ class ClusterReplacement:
         is_first = evidence.missing_at is None or at - evidence.missing_at < confirm_seconds
         return Blocker.AWAITING_CONFIRMATION if is_first else None
 
-    async def _refuse(self, evidence: Evidence, decision: DeletionDecision) -> str:
+    async def _refuse(self, evidence: Evidence, decision: DeletionDecision) -> RemediationOutcome:
         blocker = decision.blocker or Blocker.CLUSTER_REFUSED
         if blocker is Blocker.JOB_IN_PROGRESS:
             await look_up_known_job(self.context, self.installation, evidence)

@@ -14,16 +14,14 @@ from ghapp.runners import deletion_progress, observations
 from ghapp.runners.deletion_progress import Deletion
 from ghapp.runners.evidence import Evidence
 from jobs.context import JobContext
+from jobs.remediation.outcome import RemediationOutcome
 
 log = logger(__name__)
-
-STILL_WAITING = "still-waiting"
-"""As `waiting`, for the same reason as before: neither counted nor logged again."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReplacementProgress:
-    """Records steps for an org's runners. Each method returns the current evidence, or the outcome as it is counted."""
+    """Records steps for an org's runners. Each method returns the current evidence, or the outcome."""
 
     context: JobContext
     installation: Installation
@@ -60,7 +58,9 @@ class ReplacementProgress:
             args = (self.installation.id, evidence.id)
             self.context.ask(JobName.REMEDIATE, *args, key=key, after_seconds=TERMINATING_SECONDS + CLOCK_SLACK_SECONDS)
 
-    async def called_off(self, evidence: Evidence, blocker: Blocker, after_seconds: float | None, why: str) -> str:
+    async def called_off(
+        self, evidence: Evidence, blocker: Blocker, after_seconds: float | None, why: str
+    ) -> RemediationOutcome:
         """Revokes the grant; the plan considers the runner again when the blocker may have passed."""
         at = self.context.clock()
 
@@ -69,18 +69,18 @@ class ReplacementProgress:
             return observations.grant_revoked(observations.deleting(known, waits))
 
         await self.fold(evidence, call_off)
-        return self._log(evidence, blocker, why, "called-off")
+        return self._log(evidence, blocker, why, RemediationOutcome.CALLED_OFF)
 
     async def waits(
         self, evidence: Evidence, blocker: Blocker, after_seconds: float | None = None, why: str = "", words: str = ""
-    ) -> str:
+    ) -> RemediationOutcome:
         """Records what the replacement waits for; `jobs.remediation.plan_remediation` enqueues it again.
 
         `words` is the API server's message, for people.
         """
         words = redact(words)
         await self.step(evidence, lambda known, at: deletion_progress.waits(known, at, blocker, after_seconds, words))
-        return self._log(evidence, blocker, why, "waiting")
+        return self._log(evidence, blocker, why, RemediationOutcome.WAITING)
 
     async def step(self, evidence: Evidence, change: Callable[[Deletion, float], Deletion]) -> Evidence:
         """Records one step, unless the grant was revoked meanwhile."""
@@ -101,9 +101,9 @@ class ReplacementProgress:
 
         return (await self.context.runners.revise(self.installation.id, {evidence.id: fold}))[evidence.id]
 
-    def _log(self, evidence: Evidence, blocker: Blocker, why: str, outcome: str) -> str:
+    def _log(self, evidence: Evidence, blocker: Blocker, why: str, outcome: RemediationOutcome) -> RemediationOutcome:
         if evidence.deletion is not None and evidence.deletion.waits_for == blocker:
-            return STILL_WAITING
+            return RemediationOutcome.STILL_WAITING
         log.warning(
             "replacement waits", org=self.installation.org, runner=evidence.name, because=blocker.value, why=why
         )

@@ -18,6 +18,7 @@ from ghapp.runners.evidence import Evidence
 from ghapp.settings import PoolSettings
 from jobs.context import JobContext
 from jobs.remediation.cluster_replacement import ClusterReplacement, Replacer
+from jobs.remediation.outcome import RemediationOutcome
 
 log = logger(__name__)
 
@@ -33,13 +34,8 @@ REPLACERS = {
 
 async def replace_in_cluster(
     context: JobContext, installation: Installation, evidence: Evidence, rule: PoolSettings
-) -> str:
-    """Replaces a runner that `may_act` allowed, however often it is called; returns the outcome as it is counted.
-
-    Outcomes beside those of `remediate_runner`: `replaced` (the deletion was accepted, or nothing was there),
-    `called-off` (a blocker of its own; the plan considers it again later), `waiting` (the cluster gives no answer, or
-    the terminating object still exists), `freed` (a stuck finalizer was removed), `gone`.
-    """
+) -> RemediationOutcome:
+    """Replaces a runner that `may_act` allowed, however often it is called; returns the outcome."""
     replacement = ClusterReplacement(context, installation, rule, REPLACERS[rule.replacer])
     try:
         for _ in range(LOOKS):
@@ -49,7 +45,7 @@ async def replace_in_cluster(
                 log.info("object changed, retrying", runner=evidence.name, why=str(conflict))
             fresh = (await context.runners.some(installation.id, [evidence.id])).get(evidence.id)
             if fresh is None or fresh.granted_at is None:
-                return "held"
+                return RemediationOutcome.HELD
             evidence = fresh
         return await replacement.progress.waits(evidence, Blocker.OBJECT_CHANGED)
     except (ClusterError, ConfigurationError) as error:

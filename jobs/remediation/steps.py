@@ -16,10 +16,11 @@ from ghapp.runners import absence, observations
 from ghapp.runners.evidence import Evidence, Fold
 from ghapp.runners.failed_calls import call_answered
 from jobs.context import JobContext
+from jobs.remediation.outcome import RemediationOutcome
 
 
-async def look_again(context: JobContext, installation: Installation, evidence: Evidence) -> str:
-    """Queries GitHub once more; returns the outcome if nothing is left to do, else an empty string."""
+async def look_again(context: JobContext, installation: Installation, evidence: Evidence) -> RemediationOutcome | None:
+    """Queries GitHub once more; returns the outcome if nothing is left to do, else None."""
     installation_client = await context.installation_client(installation, Purpose.ACT)
     await installation_client.settle()
     answer, same_name = await gather(
@@ -29,14 +30,14 @@ async def look_again(context: JobContext, installation: Installation, evidence: 
         case RemediationStep.RECORD_RETURN:
             back = present(evidence, answer, same_name)
             await fold(context, installation, evidence, absence.folds_of_get(back, context.clock()))
-            return "returned"
+            return RemediationOutcome.RETURNED
         case RemediationStep.RECORD_SUCCESSOR:
             successor = successor_of(evidence, same_name) or 0
             await fold(context, installation, evidence, if_known(partial(observations.reregistered, as_id=successor)))
-            return "returned"
+            return RemediationOutcome.RETURNED
         case RemediationStep.CALL_OFF:
             await fold(context, installation, evidence, if_known(observations.grant_revoked))
-            return "returned"
+            return RemediationOutcome.RETURNED
     at = context.clock()
 
     def looked_again(known: Evidence | None) -> Evidence | None:
@@ -45,7 +46,7 @@ async def look_again(context: JobContext, installation: Installation, evidence: 
         return None if known is None else observations.looked_again(known, at)
 
     await fold(context, installation, evidence, looked_again)
-    return ""
+    return None
 
 
 async def remove(context: JobContext, installation: Installation, evidence: Evidence) -> Evidence | None:
