@@ -195,12 +195,13 @@ class FuseCounts:
 
     @property
     def is_proven(self) -> bool:
-        """True if as many successors are online as the current batch has replaced; of many, all but a tenth suffice.
+        """True if as many successors are online as the current batch has replaced; while others wait, two thirds suffice.
 
-        Else one slow machine would hold up all others; the next batch is twice as many as came.
+        Else one slow machine, or one that the pool's churn hides, would hold up all others for `prove_seconds`, and a
+        single successor suffices then. The next batch is twice as many as came.
         """
         has_begun = self.accepted > 0 or self.in_batch == 0
-        late = self.accepted // 10 if self.waiting else 0
+        late = self.accepted // 3 if self.waiting else 0
         return self.pending == 0 and has_begun and self.successors >= self.accepted - late
 
     @property

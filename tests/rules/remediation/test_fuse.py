@@ -564,9 +564,9 @@ ACCEPTED = {"granted": 3, "in_batch": 3, "accepted": 3}
     [
         ({"proving_seconds": 300.0}, Position.PROVING, 3),
         ({"proving_seconds": 300.0 + MICROSECOND}, Position.STOPPED, 3),
-        ({"proving_seconds": 300.0, "successors": 2}, Position.PROVING, 3),
-        ({"proving_seconds": 300.0 + MICROSECOND, "successors": 2}, Position.PROVING, 7),
+        ({"proving_seconds": 300.0, "successors": 1}, Position.PROVING, 3),
         ({"proving_seconds": 300.0 + MICROSECOND, "successors": 1}, Position.PROVING, 5),
+        ({"successors": 2}, Position.PROVING, 7),
         ({"successors": 3}, Position.PROVING, 9),
         ({"successors": 30}, Position.PROVING, 9),
         ({"proving_seconds": 9999.0, "pending": 1, "accepted": 2}, Position.PROVING, 3),
@@ -580,9 +580,9 @@ ACCEPTED = {"granted": 3, "in_batch": 3, "accepted": 3}
     ids=[
         "at prove_seconds",
         "a microsecond later",
-        "one successor is missing at prove_seconds",
-        "one successor is missing a microsecond later",
-        "two successors are missing",
+        "two successors are missing at prove_seconds",
+        "two successors are missing a microsecond later",
+        "one successor is missing",
         "all successors are online",
         "more than all successors are online",
         "a request was not accepted yet",
@@ -602,15 +602,16 @@ def test_a_batch_is_proven_within_prove_seconds_of_its_last_request(changes, pos
 @pytest.mark.parametrize(
     ("successors", "changes", "allowed"),
     [
-        (22, {}, 68),
-        (21, {}, 24),
-        (22, {"waiting": 0}, 24),
-        (9, {"accepted": 10, "in_batch": 10}, 42),
-        (8, {"accepted": 9, "in_batch": 9}, 24),
+        (16, {}, 56),
+        (15, {}, 24),
+        (16, {"waiting": 0}, 24),
+        (2, {"accepted": 3, "in_batch": 3}, 28),
+        (1, {"accepted": 3, "in_batch": 3}, 24),
+        (1, {"accepted": 2, "in_batch": 2}, 24),
     ],
-    ids=["two of 24 are late", "three are", "no loss waits", "one of ten", "one of nine"],
+    ids=["eight of 24 are late", "nine are", "no loss waits", "one of three", "two of three", "one of two"],
 )
-def test_the_last_tenth_of_a_large_batch_holds_up_no_other_loss(successors, changes, allowed):
+def test_the_last_third_of_a_batch_holds_up_no_other_loss(successors, changes, allowed):
     fuse = proving(batch=24, allowed=24)
     counts = {"waiting": 99, "granted": 24, "in_batch": 24, "accepted": 24, "successors": successors, **changes}
     assert next_fuse(fuse, mass_loss(**counts), NOW + 1, LIMITS).allowed == allowed
