@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
 import click
@@ -47,11 +48,19 @@ class HelpfulGroup(click.Group):
 
 
 class NameChoice(click.Choice[str]):
-    """One of a few names; an unknown one is reported with the one that may be meant."""
+    """One of a few names; an unknown one is reported with the one that may be meant.
+
+    `also` has other words for some of the names.
+    """
+
+    def __init__(self, names: Sequence[str], also: Mapping[str, str] = MappingProxyType({})) -> None:
+        super().__init__(names)
+        self._also = also
 
     def get_invalid_choice_message(self, value: Any, ctx: click.Context | None) -> str:  # noqa: ARG002 - of click
         """Returns the message."""
-        return f"{value!r} is unknown; {meant(str(value), self.choices, 'known are', most=len(self.choices))}"
+        name = self._also.get(str(value).lower(), str(value))
+        return f"{value!r} is unknown; {meant(name, self.choices, 'known are', most=len(self.choices))}"
 
 
 def limit(things: str, default: int = 100) -> Callable[[Function], Function]:

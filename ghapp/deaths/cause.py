@@ -222,6 +222,22 @@ _USED_UP = {
 }
 
 
+_BEFORE_A_RERUN = {
+    Cause.HOST_OOM: "use less memory, or a pool with more",
+    OwnReason.STORAGE_LIMIT: "write less, or use a pool with more storage",
+    DEADLINE_EXCEEDED: "take less time, or use a pool that permits more",
+}
+"""What a job has to do before it is run again: unchanged, it may end in the same way."""
+
+
+def rerun_step(cause: Cause, reason: str) -> str:
+    """Returns what the developer of a job that failed by this death does next."""
+    change = _BEFORE_A_RERUN.get(reason) or _BEFORE_A_RERUN.get(cause)
+    if change is None:
+        return "run it again at GitHub (Re-run jobs)"
+    return f"let it {change}; then run it again at GitHub (Re-run jobs)"
+
+
 NO_JOB = "No job is known to have been interrupted."
 
 

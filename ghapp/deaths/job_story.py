@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from ghapp.deaths.cause import HAPPENED, OwnReason, not_yours
+from ghapp.deaths.cause import HAPPENED, OwnReason, not_yours, rerun_step
 from ghapp.deaths.death import Death
 from ghapp.deaths.job_death import RunnerAfter
 from ghapp.deaths.rerun import AUTO, WHY_NOT, Rerun, RerunNote, RerunRefusal, RerunState
@@ -186,8 +186,9 @@ def next_steps(job: Job, outcome: JobOutcome, now: float) -> tuple[JobStep, ...]
         return (JobStep("see the job's log at GitHub", "the log of its steps shows what failed", job.html_url),)
     if not may_be_run_again(job, outcome):
         return ()
-    words = not_yours(outcome.death.cause, outcome.death.reason).removesuffix(".")
-    return (JobStep("run it again at GitHub (Re-run jobs)", f"{words[:1].lower()}{words[1:]}", job.html_url),)
+    cause, reason = outcome.death.cause, outcome.death.reason
+    words = not_yours(cause, reason).removesuffix(".")
+    return (JobStep(rerun_step(cause, reason), f"{words[:1].lower()}{words[1:]}", job.html_url),)
 
 
 def other_attempts(job: Job, jobs: Iterable[Job]) -> tuple[Job, ...]:

@@ -497,8 +497,10 @@ def _tried(note: RerunNote, now: float) -> str:
     words = WHY_NOT[RerunRefusal(note.reason)] if note.reason in set(RerunRefusal) else note.reason
     again = moment(note.next_at, now)
     later = f" It is tried again {again.text}." if again is not None and (note.next_at or 0.0) > now else ""
-    did = "ghapp did not run it again" if note.by == AUTO else f"{note.by} tried to run it again"
-    return f"{did}{'' if at is None else f' {at.text}'}. {words}{later}"
+    when = "" if at is None else f" {at.text}"
+    if note.by == AUTO:
+        return f"ghapp looked at it{when}, and does not run it again. {words}{later}"
+    return f"{note.by} tried to run it again{when}. {words}{later}"
 
 
 def _who(by: str) -> str:

@@ -195,7 +195,7 @@ class FuseCounts:
 
     @property
     def is_proven(self) -> bool:
-        """True if as many successors are online as the current batch has replaced; while others wait, two thirds suffice.
+        """True if as many successors are online as the current batch replaced; while others wait, two thirds suffice.
 
         Else one slow machine, or one that the pool's churn hides, would hold up all others for `prove_seconds`, and a
         single successor suffices then. The next batch is twice as many as came.

@@ -101,7 +101,11 @@ async def _sweep(settings: Settings, org: str | None, *, act: bool) -> list[Any]
 @click.command(cls=OutputCommand, short_help="List the runners as last known.")
 @ORG
 @POOL
-@click.option("--state", type=NameChoice([each.value for each in State]), help="Only runners in this state.")
+@click.option(
+    "--state",
+    type=NameChoice([each.value for each in State], {"lost": State.INVALIDATED.value}),
+    help="Only runners in this state.",
+)
 @click.option("--all", "everyone", is_flag=True, help="Also runners retired or healed within the last 24 hours.")
 @sort(worst="the ill ones first", name="by organization, pool and name", seen="seen longest ago first")
 @click.option(

@@ -166,7 +166,7 @@ def test_an_owner_pauses_and_resumes(open_page, fleet, script):
     page.get_by_label("Pool").select_option("linux-4vcpu")
     page.get_by_label("Reason").fill("driver <update>")
     page.get_by_role("button", name="Pause remediation").click()
-    expect(page.get_by_text("Remediation is paused.")).to_be_visible()
+    expect(page.get_by_text("The pause is in effect")).to_be_visible()
     expect(page.get_by_text("Remediation is paused in linux-4vcpu by mona").first).to_be_visible()
     expect(page.get_by_text("driver <update>").first).to_be_visible()
     copy = page.locator(".command").filter(has_text="ghapp resume acme --pool linux-4vcpu").get_by_role("button")

@@ -68,6 +68,12 @@ async def test_the_json_has_the_same_runners_and_phantoms(known):
     }
 
 
+async def test_lost_runners_are_found_by_the_name_of_their_state(known):
+    refused = await known.ask("runners", "--state", "lost")
+    assert refused.returncode == 2
+    assert "'lost' is unknown; did you mean invalidated?" in " ".join(refused.stderr.split())
+
+
 @pytest.mark.parametrize(("guard", "word"), [("UnclaimedBriefly", "unused"), ("Unnamed", "leaked")])
 async def test_explain_names_a_pod_that_nothing_uses_before_it_is_deleted(known, guard, word):
     leaking = (LeakingPod("runners", "k8s-x", "linux-1", known.now - 40, guard),)

@@ -179,7 +179,7 @@ async def test_a_job_whose_runner_died_has_its_whole_story_and_its_url_names_the
 @pytest.mark.parametrize(
     ("rerun", "steps"),
     [
-        (None, [f"1. run it again at GitHub (Re-run jobs): {PAGE}5"]),
+        (None, [f"1. let it use less memory, or a pool with more; then run it again at GitHub (Re-run jobs): {PAGE}5"]),
         (Rerun(5, 41, 1, "mona", 0.0, RerunState.ACCEPTED), []),
     ],
     ids=["not run again", "run again"],

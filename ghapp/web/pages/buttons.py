@@ -26,6 +26,7 @@ from ghapp.deliveries.store import DeadLetter
 from ghapp.installations.pool_matching import ALL_POOLS, LONGEST_POOL
 from ghapp.log import logger
 from ghapp.queue.jobs import Enqueue, JobName
+from ghapp.remediation.fuse import Position
 from ghapp.remediation.store import Pause
 from ghapp.runners.evidence import Evidence
 from ghapp.store.audit import AuditEntry, ChangeOutcome, Channel
@@ -199,7 +200,10 @@ class Buttons:
         return self._done(visit.request, visit.path, done.result)
 
     async def _ask_resume(self, visit: Visit) -> Response:
-        pools, pool = await self._data.pools(visit.org_state), visit.query.get("pool", "")
+        pools, view = await self._data.pools(visit.org_state), visit.org_state.view
+        stopped = {pool for pool, fuse in view.fuses.items() if fuse.position is Position.STOPPED}
+        held = stopped | view.pauses.keys()
+        pool = visit.query.get("pool", held.pop() if len(held) == 1 else "")
         question = Confirmation(
             title="Resume remediation?",
             text="Clears pauses and restarts stopped fuses: a first small batch is replaced, then more if it helps. "

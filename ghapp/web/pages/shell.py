@@ -12,7 +12,7 @@ from ghapp.web.pages.views.wording import due
 
 NOTICES = {
     "sweep": "A sweep is queued. Its outcome is shown here when it is known.",
-    "paused": "Remediation is paused.",
+    "paused": "The pause is in effect; until it ends, nothing is removed or replaced there.",
     "already-paused": "Remediation was paused before; that pause, its reason and its end stay in effect.",
     "extended": "The pause ends later now.",
     "changed": "The pause was changed.",

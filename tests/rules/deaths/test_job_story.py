@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ghapp.deaths.cause import Cause, OwnReason
+from ghapp.deaths.cause import DEADLINE_EXCEEDED, Cause, OwnReason, rerun_step
 from ghapp.deaths.job_death import EXAMINATION_SECONDS, EXAMINED_AFTER_SECONDS, RunnerAfter
 from ghapp.deaths.job_story import (
     NOTHING_KNOWN,
@@ -200,6 +200,20 @@ def test_the_story_of_a_job_that_ended_badly_has_whether_its_runner_is_the_cause
     events = job_story(FAILED, POOL, None, outcome, now)
     assert [each.full_text for each in events[-2:]] == ["ended: failure", text]
     assert [each.step for each in next_steps(FAILED, outcome, now)] == steps
+
+
+@pytest.mark.parametrize(
+    ("cause", "reason", "begins"),
+    [
+        (Cause.TERMINATED, "Error", "run it again"),
+        (Cause.GUEST_OOM_OR_KILL, "OOMKilled", "run it again"),
+        (Cause.HOST_OOM, "OOMKilled", "let it use less memory"),
+        (Cause.EXTERNAL_TEARDOWN, OwnReason.STORAGE_LIMIT, "let it write less"),
+        (Cause.EXTERNAL_TEARDOWN, DEADLINE_EXCEEDED, "let it take less time"),
+    ],
+)
+def test_a_job_that_used_up_its_machine_changes_before_it_is_run_again(cause, reason, begins):
+    assert rerun_step(cause, reason).startswith(begins)
 
 
 def test_a_known_death_ends_the_search_and_a_later_attempt_its_next_step():

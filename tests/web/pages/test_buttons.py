@@ -160,6 +160,15 @@ async def test_resume_ends_pauses_restarts_fuses_and_sweeps(signed_in, redis, fl
     assert again.headers["location"] == "../../orgs/acme?done=nothing-to-resume"
 
 
+async def test_the_only_pool_that_is_held_is_the_one_to_resume(signed_in, fleet):
+    browser = await signed_in("mona")
+    assert '<option value="linux-4vcpu" selected>' in (await browser.get("/orgs/acme/resume")).text, (
+        "its fuse is stopped"
+    )
+    await press(browser, "/orgs/acme/pause", **WHY)
+    assert " selected>" not in (await browser.get("/orgs/acme/resume")).text, "all pools are paused, too"
+
+
 async def test_a_check_of_a_runner_is_enqueued(signed_in, fleet, asked):
     browser = await signed_in("mona")
     answer = await press(browser, "/orgs/acme/runners/3/check")

@@ -329,7 +329,7 @@ def test_the_re_run_button_follows_the_rules_of_the_check_runs_button(changes, k
         ),
         (
             GRANTED._replace(note=RerunNote("RerunLimit", AUTO, NOW - 60)),
-            (f"ghapp did not run it again 1 min ago. {WHY_NOT[RerunRefusal.TOO_MANY]}",),
+            (f"ghapp looked at it 1 min ago, and does not run it again. {WHY_NOT[RerunRefusal.TOO_MANY]}",),
         ),
     ],
     ids=["possible", "not granted", "accepted", "not confirmed", "refused", "tried again later", "final"],
