@@ -198,7 +198,7 @@ async def test_the_developer_of_a_job_whose_runner_died_has_the_next_step_and_it
     assert [each["url"] for each in found["next"]] == [f"{PAGE}5"] * len(steps)
     if steps:
         assert "    no line of your code failed, but" in shown
-        assert shown.index("1. run it again") < shown.index("advice for the platform team")
+        assert shown.index("1. let it use") < shown.index("advice for the platform team")
 
 
 async def test_a_job_names_its_page_and_what_has_no_time_has_none(known):
