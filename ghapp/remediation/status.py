@@ -356,7 +356,7 @@ def _block(
     if is_granted:
         return None
     if fuse.position is Position.PROVING:
-        at_a_time = f"{fuse.batch} at a time, and twice as many once their successors are online"
+        at_a_time = f"{fuse.batch} at a time, and twice as many once two thirds of their successors are online"
         return ReplacementBlocker.FUSE, f"{terms.fuse_name} is proving: {at_a_time}", False
     swept_at = terms.survey.swept_at
     if evidence.confirmed_at is not None and swept_at is not None and evidence.confirmed_at < swept_at:

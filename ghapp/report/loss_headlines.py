@@ -151,9 +151,7 @@ def _step(fleet: FleetView, pool: PoolView, worst: ReplacementStatus, unanswered
         case ReplacementBlocker.FUSE if worst.is_stopped:
             return _after_stop(pool.fuse), _resume_stopped(fleet, pool)
         case ReplacementBlocker.FUSE:
-            follows = (
-                f"when the successors of this one are online, or {prove_seconds} after its last request if some are"
-            )
+            follows = f"when two thirds of this one are online, or {prove_seconds} after its last request if any is"
             return f"wait: the next batch follows {follows}; with none, the fuse stops", ""
         case ReplacementBlocker.NO_POOL:
             return f"add a [[pools]] table for {pool.name}", shell_command("ghapp", "init", "--org", org)

@@ -238,7 +238,7 @@ LOSSES = {
     "proving": (
         [lost(2)],
         {"fuses": {POOL: proving()}},
-        "the fuse is proving: 3 at a time, and twice as many once their successors are online",
+        "the fuse is proving: 3 at a time, and twice as many once two thirds of their successors are online",
         "",
         Severity.ATTENTION,
     ),
