@@ -295,7 +295,9 @@ def _row(line: DeathLine, now: float) -> DeathRow:
 
 MOST_LOG_LINES = 200
 
-FINAL = frozenset({RerunRefusal.LATER_ATTEMPT.value, RerunRefusal.TOO_MANY.value})
+FINAL = frozenset(
+    {each.value for each in (RerunRefusal.LATER_ATTEMPT, RerunRefusal.TOO_MANY, RerunRefusal.UNKNOWN_JOB)}
+)
 """Refusals, found by asking GitHub, that do not pass: the button is not shown again."""
 
 

@@ -113,6 +113,7 @@ class RerunRefusal(StrEnum):
     HOURLY = "RerunsOfThisHour"
     ALREADY = "AlreadyRerun"
     UNSETTLED = "OutcomeUnknown"
+    UNKNOWN_JOB = "JobUnknownToGitHub"
 
 
 WHY_NOT = {
@@ -136,6 +137,7 @@ WHY_NOT = {
     RerunRefusal.HOURLY: "The repository's limit of unasked re-runs for this hour is reached.",
     RerunRefusal.ALREADY: "The job has its one re-run.",
     RerunRefusal.UNSETTLED: "An earlier request has no known outcome yet.",
+    RerunRefusal.UNKNOWN_JOB: "GitHub answers 404: its run was deleted, or the App may no longer see the repository.",
 }
 """Why a job is not run again, in one sentence for people."""
 

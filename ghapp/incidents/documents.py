@@ -16,7 +16,6 @@ from ghapp.incidents.history import (
     OBSERVED,
     STEP_SECONDS,
     HistoryStep,
-    percentile,
     step_of,
 )
 from ghapp.report.documents import Timestamp, timestamp
@@ -118,12 +117,12 @@ def count_column(steps: Sequence[HistoryStep | None], name: str) -> list[int | N
 
 def wait_column(steps: Sequence[HistoryStep | None], share: float) -> list[int | None]:
     """Returns a percentile of the waits of each step, in seconds; null where no job was taken."""
-    return [None if step is None else percentile(step.waits, share) for step in steps]
+    return [None if step is None else step.wait_percentile(share) for step in steps]
 
 
 def heal_column(steps: Sequence[HistoryStep | None], share: float) -> list[int | None]:
     """Returns a percentile of the times to heal of each step, in seconds; null where no loss healed."""
-    return [None if step is None else percentile(step.heals, share) for step in steps]
+    return [None if step is None else step.heal_percentile(share) for step in steps]
 
 
 def death_columns(steps: Sequence[HistoryStep | None]) -> dict[str, list[int | None]]:

@@ -12,7 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import reduce
 from itertools import zip_longest
-from math import floor
+from math import ceil, floor
 from typing import NamedTuple
 
 from ghapp.installations.pool_matching import (
@@ -114,6 +114,14 @@ class HistoryStep(NamedTuple):
         """Returns one of `COUNTS`."""
         return _at(self.counts, COUNTS.index(name))
 
+    def wait_percentile(self, share: float) -> int | None:
+        """Returns a percentile of the waits, in seconds; None without a job that was taken."""
+        return percentile(self.waits, share, self.count("waited_seconds"))
+
+    def heal_percentile(self, share: float) -> int | None:
+        """Returns a percentile of the times to heal, in seconds; None without a loss that healed."""
+        return percentile(self.heals, share, self.count("heal_seconds"))
+
     def died_of(self, cause: str) -> int:
         """Returns the number of deaths by one of `CAUSES`."""
         return _at(self.deaths, CAUSES.index(cause))
@@ -165,21 +173,25 @@ def bucket_of(seconds: float) -> int:
     return bisect_left(SPREAD_BOUNDS, seconds)
 
 
-def percentile(spread: Sequence[int], share: float) -> int | None:
+def percentile(spread: Sequence[int], share: float, total: int) -> int | None:
     """Returns the seconds that a share of the values does not exceed, in whole seconds; None without a value.
 
-    It is estimated within the bucket that contains it, as if values were evenly spread there.
+    It is estimated within the bucket that contains it, as if values were evenly spread there, and is at most what the
+    sum of the values permits: of few values the estimate would exceed the longest.
 
     Args:
         spread: number of values by bucket.
         share: as 0.95.
+        total: sum of the values.
     """
-    rank, below = share * sum(spread), 0
+    values = sum(spread)
+    rank, below = share * values, 0
+    most = ceil(total / max(1, values - ceil(rank) + 1))  # so many values are no shorter
     for bucket, number in enumerate(spread):
         if number and below + number >= rank:
             low = SPREAD_BOUNDS[bucket - 1] if bucket else 0
             high = SPREAD_BOUNDS[min(bucket, len(SPREAD_BOUNDS) - 1)]
-            return round(low + (high - low) * max(0.0, rank - below) / number)
+            return max(low, min(most, round(low + (high - low) * max(0.0, rank - below) / number)))
         below += number
     return None
 

@@ -93,6 +93,8 @@ async def rerun_job_of(
             return None
         try:
             outcome = await _RerunTry(context, installation, death, by, waited=waited > 0).run()
+        except NotFoundError:
+            outcome = RerunRefusal.UNKNOWN_JOB
         except GitHubError:
             next_try = await _try_again(context, installation_id, job_id, which, by, attempt, waited)
             await _show_press(context, installation_id, which, by, attempt, NO_ANSWER, next_try)

@@ -280,7 +280,7 @@ def test_a_controller_of_which_most_requests_have_successors_is_not_blamed():
 def test_while_a_fuse_proves_the_step_says_until_when():
     fuse = proving(batch=3, allowed=3)
     (headline, *_) = found(online(1), requested(2, NOW, granted_at=NOW), lost(3), fuses={POOL: fuse})
-    assert "or 5 min after its last request if some are; with none, the fuse stops" in headline.step
+    assert "or 5 min after its last request if any is; with none, the fuse stops" in headline.step
 
 
 def test_each_pool_that_lost_runners_is_a_headline_those_that_wait_for_a_person_first():

@@ -49,7 +49,7 @@ from ghapp.web.pages.views.history import (
 from tests.web.conftest import NOW
 
 HOUR, _, WEEK, MONTH, QUARTER = SPANS
-COUNTS = {"lost": 2, "healed": 1, "heal_seconds": 90, "jobs": 4, "waited_seconds": 100, "calls": 7, "death:crash": 1}
+COUNTS = {"lost": 2, "healed": 1, "heal_seconds": 90, "jobs": 4, "waited_seconds": 140, "calls": 7, "death:crash": 1}
 COUNTS |= {"heal:6": 1, "wait:3": 3, "wait:6": 1}
 
 
@@ -136,7 +136,7 @@ def test_each_chart_has_its_values_and_missing_steps_are_gaps():
     assert {name: {series: each[-1] for series, each in of.items()} for name, of in values.items()} == {
         "runners": {"healthy": 3, "starting": 0, "offline": 0, "suspect": 0, "lost": 0, "unknown": 0},
         "losses": {"lost": 2, "healed": 1},
-        "heal-seconds": {"p50": 90, "p95": 117},
+        "heal-seconds": {"p50": 90, "p95": 90},
         "queued": {"highest": 6, "latest": 6},
         "wait": {"p50": 17, "p95": 108},
         "deaths": {"crash": 1},
@@ -230,7 +230,10 @@ def test_a_cause_has_the_same_colour_in_every_chart():
 
 
 def test_waits_are_drawn_for_the_pools_with_the_most_jobs():
-    by_pool = {f"pool-{at}": {step_of(NOW): step(counts={"jobs": at, "wait:5": at})} for at in range(12)}
+    by_pool = {
+        f"pool-{at}": {step_of(NOW): step(counts={"jobs": at, "waited_seconds": 50 * at, "wait:5": at})}
+        for at in range(12)
+    }
     shown = wait_chart(by_pool, DAY, NOW)
     assert [each.name for each in shown.series] == [f"pool-{at}" for at in range(11, 11 - MOST_LINES, -1)]
     assert {each.values[-1] for each in shown.series} == {45}

@@ -192,7 +192,8 @@ def _charts(stored: Mapping[int, HistoryStep], span: ChartSpan, now: float, *, w
     summary = f"{counted(_sum(lost), 'runner')} lost; the successors of {_sum(healed):,} came online."
     losses = ChartSeries("lost", "invalidated", tuple(lost)), ChartSeries("healed", "healthy", tuple(healed))
     yield _chart("losses", "Lost and healed", summary, ChartKind.BARS, span, now, *losses)
-    summary = _time_summary((each.heals for each in steps if each), "From the loss of a runner to its successor online")
+    heals, total = [each.heals for each in steps if each], _sum(count_column(steps, "heal_seconds"))
+    summary = _time_summary(heals, total, "From the loss of a runner to its successor online")
     heal = _percentiles(heal_column(steps, MEDIAN), heal_column(steps, HIGH))
     yield _chart("heal-seconds", "Time to heal", summary, ChartKind.LINES, span, now, *heal, unit="s")
     peak = tuple(None if each is None else each.highest("queued") for each in sampled)
@@ -284,16 +285,18 @@ def _runners_summary(sampled: Sequence[HistoryStep | None]) -> str:
 NOTHING = "Nothing was recorded in this time."
 
 
-def _time_summary(spreads: Iterable[Sequence[int]], what: str) -> str:
+def _time_summary(spreads: Iterable[Sequence[int]], total: int, what: str) -> str:
     spread = spread_of(spreads)
-    median, high = percentile(spread, MEDIAN), percentile(spread, HIGH)
+    median, high = percentile(spread, MEDIAN, total), percentile(spread, HIGH, total)
     if median is None or high is None:
         return f"{what}. {NOTHING}"
     return f"{what}: p50 about {exact(median)}, p95 about {exact(high)}."
 
 
 def _wait_summary(steps: Iterable[HistoryStep | None]) -> str:
-    return _time_summary((each.waits for each in steps if each), "From a job's creation to a runner that takes it")
+    known = [each for each in steps if each]
+    total = sum(each.count("waited_seconds") for each in known)
+    return _time_summary((each.waits for each in known), total, "From a job's creation to a runner that takes it")
 
 
 def _deaths_summary(deaths: Mapping[str, int]) -> str:
