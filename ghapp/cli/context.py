@@ -110,7 +110,10 @@ def require_redis_url(settings: Settings, *, over_http: bool = False) -> str:
             "doctor, sweep, pause, resume and gate"
         )
     ways = "set GHAPP_REDIS_URL" + (", or GHAPP_URL and GHAPP_TOKEN to ask a server" if over_http else NOT_OVER_HTTP)
-    raise ConfigurationError(f"GHAPP_REDIS_URL: not set, and no `ghapp up` runs on this machine; {ways}")
+    raise ConfigurationError(
+        f"GHAPP_REDIS_URL: not set, and no `ghapp up` runs with the state directory {settings.state_dir} (a sandbox "
+        f"prints the file with its variables, to be loaded); {ways}"
+    )
 
 
 NOT_OVER_HTTP = "; GHAPP_URL serves other commands (docs/commands.md)"

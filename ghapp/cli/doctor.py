@@ -40,7 +40,7 @@ def doctor(*, only_problems: bool, as_json: bool) -> None:
         if not error.mistakes:
             raise
         code, findings = MISUSED, of_mistakes(error, os.environ)
-        click.echo("ghapp: the configuration has mistakes", err=True)
+        click.echo("ghapp: correct this first", err=True)
     counts = FindingCounts.of(findings)
     shown = [each for each in findings if each.status is not FindingStatus.OK or not only_problems]
     if as_json:

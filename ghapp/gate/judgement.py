@@ -290,4 +290,4 @@ def _wait(github: Check, survey: Survey, org: str) -> NextStep:
         return NextStep("wait until GitHub answers, then run the gate again", why)
     blindness = blindness_of(survey.failure, org)
     why = f"{blindness.meaning}: {blindness.fix}. {github.text}. {why}"
-    return NextStep("have an owner of the organization end it, then run the gate again", why)
+    return NextStep("have an owner of the organization let ghapp read the runners again, then run the gate again", why)

@@ -38,11 +38,13 @@ class Check(NamedTuple):
 def github(survey: Survey, limits: Limits, now: float) -> Check:
     """Passes if the last complete list is fresh. A list with a time in the future is not fresh."""
     age = None if survey.swept_at is None else now - survey.swept_at
-    listed = "it has never listed the runners" if age is None else f"it listed the runners {max(age, 0.0):.0f} s ago"
+    listed = (
+        "no complete list has been read yet" if age is None else f"the last complete list is {max(age, 0.0):.0f} s old"
+    )
     is_fresh = age is not None and -OVERTAKING_SECONDS <= age <= limits.stale_seconds
     if survey.failing_since is None and is_fresh:
         return Check(GITHUB, passed=True, text=listed)
-    return Check(GITHUB, passed=False, text=f"{why_stale(survey).value}: {listed}, and no complete list since")
+    return Check(GITHUB, passed=False, text=f"{why_stale(survey).value}: {listed}")
 
 
 def since_deploy(survey: Survey, deploy: Deploy) -> Check:

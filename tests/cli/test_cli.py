@@ -117,7 +117,7 @@ def test_doctor_lists_each_mistake_of_the_configuration_with_its_line_and_what_w
     file = tmp_path / "ghapp.toml"
     file.write_text('[sweep]\ninterval_second = 4\n\n[remediation]\nmode = "atc"\n')
     answer = ghapp("doctor", "--json", GHAPP_CONFIG=str(file), GHAPP_PUBLIC_URL="foo")
-    assert one_line(answer, MISUSED) == "ghapp: the configuration has mistakes"
+    assert one_line(answer, MISUSED) == "ghapp: correct this first"
     found = json.loads(answer.stdout)
     assert (found["ok"], found["problems"]) == (False, 3)
     assert [(each["name"], each["text"], each["fix"]) for each in found["findings"][:3]] == [
@@ -146,7 +146,7 @@ def test_a_stale_socket_of_a_killed_redis_is_ignored(tmp_path):
     with socket.socket(socket.AF_UNIX) as left:
         left.bind(str(tmp_path / "redis" / "redis.sock"))
     line = one_line(ghapp("runners", GHAPP_STATE_DIR=str(tmp_path)), 2)
-    assert line.startswith("ghapp: GHAPP_REDIS_URL: not set, and no `ghapp up` runs on this machine; ")
+    assert line.startswith("ghapp: GHAPP_REDIS_URL: not set, and no `ghapp up` runs with the state directory ")
 
 
 async def install(url):

@@ -130,7 +130,7 @@ def test_the_longest_possible_text_fits():
 def test_changes_by_time_alone_do_not_change_the_summary_digest():
     def aged(seconds, passed=False, step="provision pink again"):
         checks = (
-            Check("github", True, f"it listed the runners {seconds} s ago"),
+            Check("github", True, f"the last complete list is {seconds} s old"),
             Check("online", passed, f"{seconds}"),
         )
         return Gate("linux", "pink", Role.INACTIVE, checks, (NextStep(step, f"after {seconds}"),))
@@ -145,14 +145,15 @@ def test_changes_by_time_alone_do_not_change_the_summary_digest():
 
 
 def test_the_age_of_the_last_good_list_is_not_shown():
-    checks = (Check("github", True, "it listed the runners 3 s ago"),)
+    checks = (Check("github", True, "the last complete list is 3 s old"),)
     assert "3 s ago" not in report_of(Gate("linux", "pink", Role.INACTIVE, checks, ())).text
 
 
 def test_the_duration_of_githubs_outage_is_shown():
-    checks = (Check("github", False, "GitHubUnavailable: it listed the runners 400 s ago"),)
+    checks = (Check("github", False, "GitHubUnavailable: the last complete list is 400 s old"),)
     assert (
-        "GitHubUnavailable: it listed the runners 400 s ago" in report_of(Gate("l", "p", Role.UNKNOWN, checks, ())).text
+        "GitHubUnavailable: the last complete list is 400 s old"
+        in report_of(Gate("l", "p", Role.UNKNOWN, checks, ())).text
     )
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from ghapp.sandbox.cluster.kinds import EPHEMERAL_RUNNERS, ObjectKind
 from ghapp.sandbox.cluster.store import Obj, random_digits, timestamp
 
-IMAGE = "ghcr.io/actions/actions-runner:2.330.0"
+IMAGE = "ghcr.io/actions/actions-runner:2.337.0"
 DIGEST = "sha256:5a2d7cd1d9a2b3ad3d9d5b7f0f6b5f9a3a6a1b9b0a4c7e1f2d3c4b5a69788796"
 GROUP = EPHEMERAL_RUNNERS.group
 FINALIZER = f"ephemeralrunner.{GROUP}/finalizer"

@@ -164,7 +164,7 @@ class Cluster:
             each.put_nowait(line)
 
     def _pod(self, number: int, ended: str = "", busy: str = "false") -> bytes:
-        name, image = name_of(number), "ghcr.io/actions/actions-runner:2.330.0"
+        name, image = name_of(number), "ghcr.io/actions/actions-runner:2.337.0"
         running = {"running": {"startedAt": self._started}}
         terminated = {
             "exitCode": 137,

@@ -30,7 +30,7 @@ def test_a_clean_rollout_passes_and_has_a_next_step():
                 "passed": True,
                 "text": "the active shard purple has taken 14 jobs in the last 10 minutes; no outage",
             },
-            {"name": "github", "passed": True, "text": "it listed the runners 0 s ago"},
+            {"name": "github", "passed": True, "text": "the last complete list is 0 s old"},
             {
                 "name": "role",
                 "passed": True,
@@ -353,7 +353,9 @@ def test_while_github_does_not_answer_the_gate_fails_and_no_step_changes_anythin
 def test_where_only_an_owner_can_help_the_gate_does_not_advise_to_wait(failure):
     answer = gate([*pink(3), *at_work()], survey=survey(failing_since=NOW - 1, failure=failure))
     assert not answer.passed
-    assert steps(answer) == ["have an owner of the organization end it, then run the gate again"]
+    assert steps(answer) == [
+        "have an owner of the organization let ghapp read the runners again, then run the gate again"
+    ]
     assert BLINDNESS[failure].fix in answer.next[0].why
     assert [each.changes for each in answer.next] == [""]
 

@@ -586,7 +586,7 @@ async def test_without_the_right_to_write_checks_a_job_is_run_again_all_the_same
 async def test_a_job_that_github_does_not_know_any_more_is_refused_at_once_and_not_tried_again(story):
     """A 404 is an answer: its run was deleted, or the repository was taken from the App."""
     async with story() as app:
-        death = await job_died(app)
+        _, death = await job_died(app)
         app.sandbox.control.fault("acme", match=f"/actions/jobs/{death.job.id}$", status=404)
         assert await rerun(app, death, "mona") is RerunRefusal.UNKNOWN_JOB
         assert (await app.context.reruns.noted(app.installation, death.job.id)).next_at is None
