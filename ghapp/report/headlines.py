@@ -30,7 +30,7 @@ from ghapp.report.loss_headlines import (
     suspect_headlines,
 )
 from ghapp.runners.next_attempt import NEEDS_AN_OWNER, blindness_of
-from ghapp.runners.verdict import Limits, Reason, State
+from ghapp.runners.verdict import Limits, Reason, State, is_absent
 from ghapp.untrusted_text import shell_command
 from ghapp.versions.advice import version_text
 from ghapp.versions.lifetime import Urgency, VersionState
@@ -440,15 +440,20 @@ def _shards_of(fleet: FleetView, pool: PoolView, runners: Iterable[RunnerView]) 
 def _well(pools: Sequence[PoolView]) -> Headline:
     count = sum((pool.count for pool in pools), Counter[State]())
     total, starting, suspect = count.total(), count[State.STARTING], count[State.SUSPECT]
+    unlisted = sum(each.state is State.STARTING and is_absent(each.evidence) for pool in pools for each in pool.members)
     if not total:
         sentence = "No runner is registered."
-    elif suspect:
-        well = f"{total - suspect:,} of {counted(total, 'runner')}"
-        verb = "is" if total == 1 else are(total - suspect)
-        sentence = f"{well} {verb} healthy; {suspect:,} {are(suspect)} being checked."
+    elif suspect or unlisted:
+        well = total - suspect - unlisted
+        parts = [f"{suspect:,} {are(suspect)} being checked"] if suspect else []
+        if unlisted:
+            parts.append(f"{unlisted:,} {are(unlisted)} new and not in GitHub's list, as runners that start may be")
+        verb = "is" if total == 1 else are(well)
+        sentence = f"{well:,} of {counted(total, 'runner')} {verb} healthy; {'; '.join(parts)}."
     else:
         are_well = "The only runner is healthy" if total == 1 else f"All {total:,} runners are healthy"
         sentence = f"{are_well}{f', {starting:,} of them starting' if starting else ''}."
-    healthy = f"{total - suspect:,} of {counted(total, 'runner')}" if suspect else counted(total, "runner")
+    missing = suspect + unlisted
+    healthy = f"{total - missing:,} of {counted(total, 'runner')}" if missing else counted(total, "runner")
     short = f"{healthy} healthy" if total else "no runner is registered"
     return Headline(HeadlineKind.WELL, Severity.GOOD, sentence, page="runners", short=short, meaning="well")

@@ -20,6 +20,7 @@ from ghapp.report.headline import Headline, HeadlineKind, Severity, first_since,
 from ghapp.runners.verdict import State
 from ghapp.untrusted_text import shell_command
 from ghapp.wording import are, counted, duration
+from ghapp.workflow_jobs.demand import PoolDemand
 
 MOST_BLOCKERS = 3
 """What lost runners of one pool wait for, in one sentence."""
@@ -30,6 +31,7 @@ MOST_BLOCKERS = 3
 
 def loss_headlines(fleet: FleetView, pools: Sequence[PoolView], now: float) -> Iterator[Headline]:
     """Yields one for each pool with lost runners: what happens next to them."""
+    demand = {each.pool: each for each in fleet.demand}
     for pool in pools:
         if not (lost := pool.lost):
             continue
@@ -44,10 +46,11 @@ def loss_headlines(fleet: FleetView, pools: Sequence[PoolView], now: float) -> I
         if pool.fuse.position is Position.STOPPED and not worst.is_stopped:
             name = "the fuse of all pools" if pool.is_whole_fuse else "the fuse"
             progress += f"; {name} is stopped: {FUSE_REASONS[pool.fuse.reason]}"
+        effect = _effect(demand[pool.name]) if pool.name in demand else ""
         yield Headline(
             HeadlineKind.LOST,
             Severity.CRITICAL if pool.waits_for_a_person else Severity.ATTENTION,
-            f"{len(lost):,} of {counted(total, 'runner')} of {pool.name} {are(len(lost))} lost: {progress}.",
+            f"{len(lost):,} of {counted(total, 'runner')} of {pool.name} {are(len(lost))} lost: {progress}{effect}.",
             step,
             command,
             since,
@@ -58,6 +61,17 @@ def loss_headlines(fleet: FleetView, pools: Sequence[PoolView], now: float) -> I
             len(lost),
             f"{len(lost)} lost: {progress}",
         )
+
+
+def _effect(demand: PoolDemand) -> str:
+    """Returns whether people feel a loss: how many jobs wait for the pool, and how many of its runners are idle."""
+    jobs = (
+        f"{counted(demand.queued, 'job')} {'waits' if demand.queued == 1 else 'wait'}"
+        if demand.queued
+        else "no job waits"
+    )
+    runners = f"{counted(demand.idle, 'runner')} {are(demand.idle)} idle" if demand.idle else "no runner is idle"
+    return f"; {jobs}, {runners}"
 
 
 def _worst(statuses: Sequence[ReplacementStatus]) -> ReplacementStatus:

@@ -27,7 +27,7 @@ from ghapp.runners.verdict import Limits, Reason
 from ghapp.terminal.tables import headlines_text
 from ghapp.versions.lifetime import DAY, NOTICE_SECONDS, WARNING_SECONDS, EndDates, VersionLimits
 from ghapp.web.pages.views.overview import overview
-from ghapp.workflow_jobs.demand import UnservedJob
+from ghapp.workflow_jobs.demand import PoolDemand, UnservedJob
 from ghapp.workflow_jobs.job import Job
 from ghapp.workflow_jobs.reason import QueueReason
 from tests.report.fleets import fleet_of, healed, requested
@@ -89,6 +89,13 @@ def test_all_that_is_wrong_is_listed_in_one_order_and_the_worst_is_the_headline(
         ),
         ([online(1), online(2), healed(3, NOW)], "All 2 runners are healthy."),
         ([online(1), suspect(2)], "1 of 2 runners is healthy; 1 is being checked."),
+        (
+            [
+                online(1),
+                *(suspect(number, first_seen=NOW - 60, missing_at=None, absent_since=NOW - 5) for number in (2, 3)),
+            ],
+            "1 of 3 runners is healthy; 2 are new and not in GitHub's list, as runners that start may be.",
+        ),
         ([online(1), requested(2, NOW - 3901)], "The only runner is healthy."),
     ],
 )
@@ -763,3 +770,18 @@ def test_only_what_a_person_can_end_needs_a_person_while_github_cannot_be_read(r
     blind = found(online(), survey=survey(failing_since=NOW - 40, failure=reason))[0]
     by_itself = {"GitHubUnavailable", "RateLimited", "OrganizationRenamed", "ListIncomplete", "ListEmpty"}
     assert blind.needs_a_person is (reason not in by_itself)
+
+
+@pytest.mark.parametrize(
+    ("queued", "idle", "effect"),
+    [
+        (0, 43, "no job waits, 43 runners are idle"),
+        (1, 0, "1 job waits, no runner is idle"),
+        (12, 1, "12 jobs wait, 1 runner is idle"),
+    ],
+)
+def test_the_headline_of_a_loss_says_whether_jobs_wait_and_that_is_no_news(queued, idle, effect):
+    fleet = [online(1), lost(2)]
+    headline = found(*fleet, demand=[PoolDemand(POOL, queued, 0, idle, idle)])[0]
+    assert headline.sentence.endswith(f"; {effect}.")
+    assert headline.news == found(*fleet)[0].news

@@ -132,7 +132,10 @@ async def test_the_page_of_a_runner_that_died_names_its_death_beside_its_state(k
     assert "; it died: host-oom</small>" in (await key_holder.get("/orgs/acme/runners/1")).text
 
 
-WORST = "1 of 3 runners of linux-4vcpu is lost: nothing is replaced: remediation is in dry-run; 1 of 2 successors is online."
+WORST = (
+    "1 of 3 runners of linux-4vcpu is lost: nothing is replaced: remediation is in dry-run; 1 of 2 successors is online; "
+    "no job waits, 1 runner is idle."
+)
 
 
 @pytest.mark.parametrize("paused", [0, 2])
