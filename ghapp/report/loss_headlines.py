@@ -57,7 +57,7 @@ def loss_headlines(fleet: FleetView, pools: Sequence[PoolView], now: float) -> I
             runners_page(pool.name, State.INVALIDATED),
             pool.name,
             f"{len(lost):,} of {counted(total, 'runner')} lost"
-            f"{'' if pool.fuse.position is Position.CLOSED else f', fuse {pool.fuse.position}'}",
+            f"{'' if pool.fuse.position is Position.CLOSED else f', fuse {pool.fuse_text}'}",
             len(lost),
             f"{len(lost)} lost: {progress}",
         )

@@ -654,7 +654,7 @@ CAUGHT_BY: Mapping[str, int] = {
     "a second 404 confirms any first one": 2,
     "a batch needs all its successors": 1,
     "a job's end is compared with the first absence": 95,
-    "a list begun before a job's end shows another job": 244,
+    "a list begun before a job's end shows another job": 106,
     "a second job proves nothing": 106,
     "a request is dropped when its pool is not configured": 11,
     "what dry-run saw is forgotten": 26,
