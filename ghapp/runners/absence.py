@@ -41,8 +41,10 @@ from ghapp.runners.verdict import (
 MOST_ASKED = 200
 """Maximum GETs of suspects per sweep: the share of the minute's points a mass loss may cost. Batches need no more."""
 
-MOST_ASKED_AT_WORK = 10
-"""Maximum GETs per sweep of suspects that a job vouches for: their loss is confirmed after that job at the earliest."""
+ASKED_AT_WORK, SHARE_AT_WORK = 10, 30
+"""GETs per sweep of suspects that a job vouches for: so many, or a thirtieth of them if that is more. Their loss is
+confirmed after that job at the earliest, and the delivery of its end puts them among the others.
+"""
 
 MOST_JOBS = 20
 """Maximum jobs of suspects that one confirmation asks about."""
@@ -276,8 +278,8 @@ def folds_of_control(control: RunnerList, absent: Collection[int], at: float) ->
 def not_yet_queried(records: Iterable[Evidence], survey: Survey, now: float, limits: Limits) -> list[int]:
     """Returns the ids of suspects without a GET so far: without a job first, then the longest missing; `MOST_ASKED`.
 
-    Of those with a job at most `MOST_ASKED_AT_WORK`. The rest wait for the next list; the fuse counts them as lost all
-    the same. A suspect that runs a job is skipped while the delivery of that job's end may be on its way; one whose
+    Of those with a job only `ASKED_AT_WORK`, or a share. The rest wait for the next list; the fuse counts them as lost
+    all the same. A suspect that runs a job is skipped while the delivery of that job's end may be on its way; one whose
     GETs fail, until the next one is due.
     """
     found = [
@@ -290,7 +292,7 @@ def not_yet_queried(records: Iterable[Evidence], survey: Survey, now: float, lim
     found.sort(key=lambda each: (missing_since(each), each.id))
     at_work = [each.id for each in found if runs_a_job(each, now)]
     others = [each.id for each in found if not runs_a_job(each, now)]
-    return [*others, *at_work[:MOST_ASKED_AT_WORK]][:MOST_ASKED]
+    return [*others, *at_work[: max(ASKED_AT_WORK, len(at_work) // SHARE_AT_WORK)]][:MOST_ASKED]
 
 
 def possibly_hidden(records: Iterable[Evidence], look: RunnerList, at: float) -> list[int]:
