@@ -295,9 +295,7 @@ def _row(line: DeathLine, now: float) -> DeathRow:
 
 MOST_LOG_LINES = 200
 
-FINAL = frozenset(
-    {each.value for each in (RerunRefusal.LATER_ATTEMPT, RerunRefusal.TOO_MANY, RerunRefusal.UNKNOWN_JOB)}
-)
+FINAL = frozenset({each.value for each in (RerunRefusal.LATER_ATTEMPT, RerunRefusal.TOO_MANY)})
 """Refusals, found by asking GitHub, that do not pass: the button is not shown again."""
 
 

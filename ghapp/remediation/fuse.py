@@ -174,6 +174,7 @@ class FuseCounts:
         calm_seconds: time since the last loss, return or stop.
         queued: jobs that wait for such runners; None: unknown.
         healed_seconds: time since the fuse last closed; None: it never did.
+        is_of_all: True if it counts all pools: two thirds of them would hide a pool in which replacing does not help.
     """
 
     lost: int = 0
@@ -192,16 +193,18 @@ class FuseCounts:
     calm_seconds: float = 0.0
     queued: int | None = None
     healed_seconds: float | None = None
+    is_of_all: bool = False
 
     @property
     def is_proven(self) -> bool:
         """True if as many successors are online as the current batch replaced; while others wait, two thirds suffice.
 
-        Else one slow machine, or one that the pool's churn hides, would hold up all others for `prove_seconds`, and a
-        single successor suffices then. The next batch is twice as many as came.
+        Of a batch of all pools, all but a tenth. Else one slow machine, or one that the pool's churn hides, would hold
+        up all others for `prove_seconds`, and a single successor suffices then. The next batch is twice as many as
+        came.
         """
         has_begun = self.accepted > 0 or self.in_batch == 0
-        late = self.accepted // 3 if self.waiting else 0
+        late = self.accepted // (10 if self.is_of_all else 3) if self.waiting else 0
         return self.pending == 0 and has_begun and self.successors >= self.accepted - late
 
     @property

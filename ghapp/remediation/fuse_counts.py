@@ -235,7 +235,7 @@ def combined(counts: Iterable[FuseCounts]) -> FuseCounts:
     sums = {
         each.name: sum(getattr(one, each.name) for one in several)
         for each in fields(FuseCounts)
-        if each.name not in ("proving_seconds", "since_return", "calm_seconds", "queued", "healed_seconds")
+        if each.name not in ("proving_seconds", "since_return", "calm_seconds", "queued", "healed_seconds", "is_of_all")
     }
     queued = [each.queued for each in several]
     return FuseCounts(
@@ -245,4 +245,5 @@ def combined(counts: Iterable[FuseCounts]) -> FuseCounts:
         calm_seconds=min(each.calm_seconds for each in several),
         queued=None if None in queued else sum(each for each in queued if each is not None),
         healed_seconds=min((each.healed_seconds for each in several if each.healed_seconds is not None), default=None),
+        is_of_all=True,
     )

@@ -41,11 +41,6 @@ from ghapp.runners.verdict import (
 MOST_ASKED = 200
 """Maximum GETs of suspects per sweep: the share of the minute's points a mass loss may cost. Batches need no more."""
 
-ASKED_AT_WORK, SHARE_AT_WORK = 10, 30
-"""GETs per sweep of suspects that a job vouches for: so many, or a thirtieth of them if that is more. Their loss is
-confirmed after that job at the earliest, and the delivery of its end puts them among the others.
-"""
-
 MOST_JOBS = 20
 """Maximum jobs of suspects that one confirmation asks about."""
 
@@ -278,9 +273,9 @@ def folds_of_control(control: RunnerList, absent: Collection[int], at: float) ->
 def not_yet_queried(records: Iterable[Evidence], survey: Survey, now: float, limits: Limits) -> list[int]:
     """Returns the ids of suspects without a GET so far: without a job first, then the longest missing; `MOST_ASKED`.
 
-    Of those with a job only `ASKED_AT_WORK`, or a share. The rest wait for the next list; the fuse counts them as lost
-    all the same. A suspect that runs a job is skipped while the delivery of that job's end may be on its way; one whose
-    GETs fail, until the next one is due.
+    The others wait for the next list. Each costs one GET, also while a job vouches for it: when that job fails, its 404
+    shows what the job died of. A suspect that runs a job is skipped while the delivery of that job's end may be on its
+    way; one whose GETs fail, until the next one is due.
     """
     found = [
         each
@@ -289,10 +284,8 @@ def not_yet_queried(records: Iterable[Evidence], survey: Survey, now: float, lim
         and not (runs_a_job(each, now) and now - missing_since(each) < limits.startup_seconds)
         and may_call(each, now)
     ]
-    found.sort(key=lambda each: (missing_since(each), each.id))
-    at_work = [each.id for each in found if runs_a_job(each, now)]
-    others = [each.id for each in found if not runs_a_job(each, now)]
-    return [*others, *at_work[: max(ASKED_AT_WORK, len(at_work) // SHARE_AT_WORK)]][:MOST_ASKED]
+    found.sort(key=lambda each: (runs_a_job(each, now), missing_since(each), each.id))
+    return [each.id for each in found[:MOST_ASKED]]
 
 
 def possibly_hidden(records: Iterable[Evidence], look: RunnerList, at: float) -> list[int]:

@@ -93,8 +93,6 @@ async def rerun_job_of(
             return None
         try:
             outcome = await _RerunTry(context, installation, death, by, waited=waited > 0).run()
-        except NotFoundError:
-            outcome = RerunRefusal.UNKNOWN_JOB
         except GitHubError:
             next_try = await _try_again(context, installation_id, job_id, which, by, attempt, waited)
             await _show_press(context, installation_id, which, by, attempt, NO_ANSWER, next_try)
@@ -194,7 +192,12 @@ class _RerunTry:
             return RerunRefusal.ALREADY
         client = await self._context.installation_client(self._installation, Purpose.REPORT)
         jobs = Jobs(client, self._installation.at_github(job.repository))
-        facts = await self._facts(jobs, job.id)
+        try:
+            facts = await self._facts(jobs, job.id)
+        except NotFoundError:
+            if known is not None:  # its outcome is settled first
+                raise
+            return RerunRefusal.UNKNOWN_JOB
         if known is not None:
             outcome = await self._settle(jobs, facts.job, known)
             if outcome is not None:

@@ -608,8 +608,21 @@ def test_a_batch_is_proven_within_prove_seconds_of_its_last_request(changes, pos
         (2, {"accepted": 3, "in_batch": 3}, 28),
         (1, {"accepted": 3, "in_batch": 3}, 24),
         (1, {"accepted": 2, "in_batch": 2}, 24),
+        (22, {"is_of_all": True}, 68),
+        (21, {"is_of_all": True}, 24),
+        (2, {"accepted": 3, "in_batch": 3, "is_of_all": True}, 24),
     ],
-    ids=["eight of 24 are late", "nine are", "no loss waits", "one of three", "two of three", "one of two"],
+    ids=[
+        "eight of 24 are late",
+        "nine are",
+        "no loss waits",
+        "one of three",
+        "two of three",
+        "one of two",
+        "of all pools two of 24",
+        "of all pools three of 24",
+        "of all pools one of three",
+    ],
 )
 def test_the_last_third_of_a_batch_holds_up_no_other_loss(successors, changes, allowed):
     fuse = proving(batch=24, allowed=24)

@@ -6,7 +6,6 @@ from ghapp.installations.installation import Installation
 from ghapp.remediation.fuse import FuseLimits
 from ghapp.runners import absence, observations
 from ghapp.runners.absence import (
-    ASKED_AT_WORK,
     MOST_AHEAD_SECONDS,
     MOST_ASKED,
     MOST_SAMPLED,
@@ -546,16 +545,7 @@ def test_suspects_without_a_job_are_asked_for_before_those_with_one():
     at_work = [suspect(each, missing_at=None, job_id=9, job_started_at=NOW - 900) for each in range(MOST_ASKED)]
     idle = suspect(999, missing_at=None, absent_since=NOW - 1)
     asked = absence.not_yet_queried([*at_work, idle], survey(), NOW + 300, LIMITS)
-    assert asked == [999, *range(ASKED_AT_WORK)]
-    over = [observations.job_ended(each, 9, NOW + 200) for each in at_work]
-    assert len(absence.not_yet_queried(over, survey(), NOW + 300, LIMITS)) == MOST_ASKED
-
-
-@pytest.mark.parametrize(("at_work", "asked"), [(9, 9), (10, 10), (300, 10), (329, 10), (330, 11), (5000, 166)])
-def test_of_many_at_work_a_thirtieth_is_asked_for(at_work, asked):
-    """Two hours for five thousand; with ten a sweep the last one would wait for eight."""
-    several = [suspect(each, missing_at=None, job_id=9, job_started_at=NOW - 900) for each in range(at_work)]
-    assert len(absence.not_yet_queried(several, survey(), NOW + 300, LIMITS)) == asked
+    assert (asked[0], len(asked)) == (999, MOST_ASKED)
 
 
 def test_a_control_list_shows_more_than_the_suspects_of_its_confirmation():
