@@ -428,6 +428,7 @@ def test_the_counts_of_pools_add_up_to_the_installations():
         since_return=20,
         calm_seconds=10,
         queued=1,
+        is_of_all=True,
     )
     assert combined([one, replace(other, queued=None)]).queued is None
     assert combined([]) == FuseCounts()
