@@ -6,7 +6,7 @@ Pure. Times are epoch seconds; durations count only time that complete lists cov
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 from ghapp.remediation.churn import Newcomers, newcomers
 from ghapp.remediation.fuse import Fuse, FuseCounts, FuseLimits
@@ -227,9 +227,13 @@ def _newcomers(
 def combined(counts: Iterable[FuseCounts]) -> FuseCounts:
     """Adds up the counts of all pools, each counted for the installation's fuse.
 
-    The shortest durations are kept; if one pool's queue is unknown, the sum is unknown.
+    Newcomers and successors count up to the requests of their own pool: others that a pool got, as by scaling up, show
+    nothing of the other pools. The shortest durations are kept; if one pool's queue is unknown, the sum is unknown.
     """
-    several = list(counts)
+    several = [
+        replace(each, newcomers=min(each.newcomers, each.accepted), successors=min(each.successors, each.accepted))
+        for each in counts
+    ]
     if not several:
         return FuseCounts()
     sums = {

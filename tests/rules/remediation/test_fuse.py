@@ -434,6 +434,16 @@ def test_the_counts_of_pools_add_up_to_the_installations():
     assert combined([]) == FuseCounts()
 
 
+def test_a_pool_that_grows_proves_no_batch_of_the_others():
+    """Thirty pools are falsely lost, and one of them is scaled up: its newcomers proved the whole batch."""
+    grows, others = (
+        FuseCounts(in_batch=1, accepted=1, newcomers=4, successors=4),
+        FuseCounts(in_batch=2, accepted=2, waiting=9),
+    )
+    whole = combined([grows, others])
+    assert (whole.newcomers, whole.successors, whole.is_proven) == (1, 1, False)
+
+
 def test_a_few_losses_are_replaced_at_once():
     pool = Pool(*(online(each) for each in range(1, 101)))
     pool.lose(19)
