@@ -213,6 +213,11 @@ class FuseCounts:
         return self.waiting == 0 and self.newcomers >= self.accepted
 
 
+def proof_in_words(*, is_of_all: bool) -> str:
+    """Returns how many successors of a batch prove it while other runners wait; see `FuseCounts.is_proven`."""
+    return "nine tenths" if is_of_all else "two thirds"
+
+
 _CLOSED = Fuse()
 
 

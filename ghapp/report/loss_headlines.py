@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from ghapp.installations.pool_matching import ALL_POOLS
-from ghapp.remediation.fuse import FUSE_REASONS, Fuse, FuseReason, Position, resume_command, threshold
+from ghapp.remediation.fuse import FUSE_REASONS, Fuse, FuseReason, Position, proof_in_words, resume_command, threshold
 from ghapp.remediation.pause import PauseView
 from ghapp.remediation.status import (
     ReplacementBlocker,
@@ -165,7 +165,8 @@ def _step(fleet: FleetView, pool: PoolView, worst: ReplacementStatus, unanswered
         case ReplacementBlocker.FUSE if worst.is_stopped:
             return _after_stop(pool.fuse), _resume_stopped(fleet, pool)
         case ReplacementBlocker.FUSE:
-            follows = f"when two thirds of this one are online, or {prove_seconds} after its last request if any is"
+            proof = proof_in_words(is_of_all=pool.is_whole_fuse)
+            follows = f"when {proof} of this one are online, or {prove_seconds} after its last request if any is"
             return f"wait: the next batch follows {follows}; with none, the fuse stops", ""
         case ReplacementBlocker.NO_POOL:
             return f"add a [[pools]] table for {pool.name}", shell_command("ghapp", "init", "--org", org)

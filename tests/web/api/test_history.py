@@ -21,17 +21,11 @@ async def record(redis, at=NOW, pool="linux", counts=None, **gauges):
     await HistoryStore(redis).record(INSTALLATION, HistorySample(at, {pool: seen, ALL_POOLS: seen}, places), at)
 
 
+COUNTS = {"lost": 2, "healed": 1, "heal_seconds": 90, "jobs": 4, "waited_seconds": 140, "death:crash": 1, "calls": 7}
+
+
 async def test_a_day_in_steps_of_five_minutes_is_the_default(http, redis):
-    counts = {
-        "lost": 2,
-        "healed": 1,
-        "heal_seconds": 90,
-        "jobs": 4,
-        "waited_seconds": 140,
-        "death:crash": 1,
-        "calls": 7,
-    }
-    await record(redis, NOW, counts=counts)
+    await record(redis, NOW, counts=COUNTS)
     document = (await http.get(PATH)).json()
     assert (document["org"], document["pool"], document["pools"], document["step"]) == ("acme", None, ["linux"], 300)
     assert (document["begin"], document["end"]) == ("2027-01-14T08:00:00Z", "2027-01-15T08:00:00Z")
@@ -39,16 +33,7 @@ async def test_a_day_in_steps_of_five_minutes_is_the_default(http, redis):
 
 
 async def test_a_step_has_its_gauges_and_counts_and_a_gap_is_null(http, redis):
-    counts = {
-        "lost": 2,
-        "healed": 1,
-        "heal_seconds": 90,
-        "jobs": 4,
-        "waited_seconds": 140,
-        "death:crash": 1,
-        "calls": 7,
-    }
-    await record(redis, NOW - 900, counts=counts | {"wait:3": 3, "wait:6": 1, "heal:6": 1})
+    await record(redis, NOW - 900, counts=COUNTS | {"wait:3": 3, "wait:6": 1, "heal:6": 1})
     await record(redis, NOW - 840, healthy=6)
     document = (await http.get(PATH, params={"from": "2027-01-15T07:40:00Z"})).json()
     assert document["samples"] == [0, 2, 0, 0]
@@ -61,7 +46,7 @@ async def test_a_step_has_its_gauges_and_counts_and_a_gap_is_null(http, redis):
     assert document["runners"]["offline"]["last"] == [None, 0, None, None]
     assert document["busy"]["last"] == [None, 1, None, None]
     shown = {name: document[name][1] for name in ("lost", "healed", "heal_seconds", "jobs", "waited_seconds", "calls")}
-    assert shown == {name: counts[name] for name in shown}
+    assert shown == {name: COUNTS[name] for name in shown}
     assert document["lost"] == [None, 2, None, None]
     spreads = [document[name] for name in ("wait_p50", "wait_p95", "heal_p50", "heal_p95")]
     assert spreads == [[None, each, None, None] for each in (17, 108, 90, 90)]
