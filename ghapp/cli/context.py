@@ -27,6 +27,10 @@ T = TypeVar("T")
 
 PIPED_WIDTH = 250
 
+NO_ORGANIZATION = (
+    "no organization is known yet: the App is installed on none, or was not set up; `ghapp doctor` says which"
+)
+
 
 class UnknownOrgError(GhappError):
     """The command line names an organization where the App is not installed."""
@@ -70,7 +74,8 @@ def require_redis(settings: Settings) -> None:
 
 def no_such_org(org: str, known: Iterable[str]) -> str:
     """Returns the message for a scope that is not known, or that the token may not read."""
-    return f"{org}: {absence(org)}; {meant(org, known, 'known are')}"
+    names = [*known]
+    return f"{org}: {absence(org)}; {meant(org, names, 'known are') if names else NO_ORGANIZATION}"
 
 
 def no_such_pool(org: str | None, pool: str, known: Iterable[str]) -> str:

@@ -38,7 +38,7 @@ from ghapp.redis_errors import without_number
 from ghapp.report.documents import timestamp
 from ghapp.report.fleet import FleetView, by_pool
 from ghapp.report.headline import Headline
-from ghapp.report.headlines import headlines
+from ghapp.report.headlines import headlines, title_of
 from ghapp.report.metrics import SWEEP_BILLABLE_CALLS, SWEEP_CALLS, SWEEP_SECONDS, SWEEPS
 from ghapp.runners.verdict import State
 from ghapp.settings import Settings
@@ -81,13 +81,15 @@ POOL_WIDTH = 24
 NAME_WIDTH = 64
 """Characters of a name in a line. GitHub allows 64 in a runner's name."""
 
-DROPPED_FIRST = ("offline", "unknown", "retired", "starting", "invalidated", "suspect", HEALED)
+DROPPED_FIRST = ("offline", "unknown", "starting", "invalidated", "suspect", HEALED)
 """Columns that are dropped on narrow terminals if no runner is in them, in this order."""
 
 ShowingEvents = Callable[[int], RenderableType]
 """A part of a frame, by how many events it shows at most."""
 
-COLUMNS = (*(state.value for state in State), HEALED)
+COLUMNS = (*(state.value for state in State if state is not State.RETIRED), HEALED)
+"""A retired runner is no member of its pool."""
+
 KIND_COLOURS = {"replace": "magenta", "recovered": "green", "reset": "green", "offline": "yellow", "fuse": "red"}
 
 
@@ -449,15 +451,15 @@ async def _fleet(settings: Settings, stores: Stores, installation: Installation)
 
 
 def headline_lines(found: Sequence[Headline], now: float) -> list[Text]:
-    """Returns what is worst now, what to do, and how many other things are wrong."""
+    """Returns what is worst now, what to do, and a few words of each other thing that is wrong."""
     worst = found[0]
     since = "" if worst.since is None else f" (for {exact(now - worst.since)})"
     lines = [plain(f"{worst.sentence}{since}", SEVERITIES[worst.severity])]
     if worst.step:
         action = f": {worst.action}" if worst.action else ""
         lines.append(plain(f"→ {worst.step}{action}", "dim"))
-    if len(found) > 1:
-        lines.append(Text(f"{counted(len(found) - 1, 'further thing')} open; `ghapp runners` lists all", "dim"))
+    if further := found[1:]:
+        lines.append(plain(f"also: {title_of(further)}; `ghapp runners` lists all", "dim"))
     return lines
 
 

@@ -17,6 +17,9 @@ MISSPELT_LABEL = "linux-4vpcu"
 """Requested by one job of the sandbox, so that no runner can take it."""
 
 INCIDENT_POOL, INCIDENT_RUNNERS = "linux-4vcpu", 12
+MASS_LOSS_RUNNERS = 40
+"""A quarter of the pool, so that its fuse trips, and with the 12 less than a fifth of the fleet: the fuse of all pools
+stays closed."""
 
 
 class Scenario(NamedTuple):
@@ -94,8 +97,9 @@ SCENARIOS = (
     Scenario(
         "mass-loss",
         "lose",
-        {"count": 60, "pool": INCIDENT_POOL},
-        f"60 registrations were deleted in {INCIDENT_POOL}. The fuse trips, and batches prove that replacing helps.",
+        {"count": MASS_LOSS_RUNNERS, "pool": INCIDENT_POOL},
+        f"{MASS_LOSS_RUNNERS} registrations were deleted in {INCIDENT_POOL}. "
+        "The fuse trips, and batches prove that replacing helps.",
         "/orgs/acme/incidents",
     ),
     Scenario(

@@ -21,7 +21,7 @@ from ghapp.remediation.plan import Mode
 from ghapp.remediation.steps import ReplacementPath, may_act
 from ghapp.remediation.successors import SUCCESSOR_PATIENCE_SECONDS
 from ghapp.runners.evidence import Evidence, Survey
-from ghapp.runners.failed_calls import failed_calls
+from ghapp.runners.failed_calls import failed_calls, retry_at
 from ghapp.runners.verdict import (
     Reason,
     State,
@@ -32,6 +32,7 @@ from ghapp.runners.verdict import (
     needs_no_replacement,
     runs_a_job,
 )
+from ghapp.wording import clock_time
 
 FOR_A_PERSON = frozenset(
     {
@@ -391,7 +392,9 @@ def _github(evidence: Evidence, terms: ReplacementTerms) -> _Block | None:
     blocker = ReplacementBlocker.PERMISSION if is_refused else ReplacementBlocker.GITHUB
     if failed is None:
         return blocker, f"the runners cannot be read ({failure}); nothing is done without a list of them", is_refused
-    return blocker, f"GitHub gave no usable answer about it ({failed.why}); nothing is done without one", is_refused
+    again = "" if (at := retry_at(evidence)) is None else f", and is asked again at {clock_time(at)}"
+    text = f"GitHub gave no usable answer about it at {clock_time(failed.last_at)} ({failed.why}){again}"
+    return blocker, text, is_refused
 
 
 def is_unanswered(status: ReplacementStatus, now: float, prove_seconds: float) -> bool:

@@ -140,7 +140,10 @@ def blocker_text(alike: Sequence[ReplacementStatus]) -> str:
     words = _OF_ONE_RUNNER.get(alike[0].blocked_by)
     if words is not None and alike[0].stage is ReplacementStage.WAITING:
         return words[len(alike) > 1]
-    return Counter(each.text for each in alike).most_common(1)[0][0]
+    texts = Counter(each.text for each in alike)
+    if len(texts) > 1 and alike[0].blocked_by is ReplacementBlocker.GITHUB:
+        return "GitHub gave no usable answer about them, and is asked again about each"
+    return texts.most_common(1)[0][0]
 
 
 def _step(fleet: FleetView, pool: PoolView, worst: ReplacementStatus, unanswered: int, healed: int) -> tuple[str, str]:

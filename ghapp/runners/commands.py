@@ -11,7 +11,7 @@ import click
 from ghapp.cli.api_client import ApiClient, FleetDocuments
 from ghapp.cli.api_connection import query, require_pool
 from ghapp.cli.completion import complete_runners
-from ghapp.cli.context import chosen, require_redis_url, run, settings_here, show
+from ghapp.cli.context import NO_ORGANIZATION, chosen, require_redis_url, run, settings_here, show
 from ghapp.cli.options import (
     ORG,
     ORG_ARGUMENT,
@@ -142,7 +142,10 @@ def runners(
         return
 
     async def read(client: ApiClient) -> FleetDocuments:
-        found = _of_pool(await client.fleet(org), pool)
+        whole = await client.fleet(org)
+        if not whole.headlines:  # each organization has one
+            click.echo(f"ghapp: {NO_ORGANIZATION}", err=True)
+        found = _of_pool(whole, pool)
         if not found.runners and not found.pools:
             await require_pool(client, org, pool)
         return found

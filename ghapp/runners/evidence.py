@@ -78,7 +78,12 @@ class Registration(NamedTuple):
 
 
 class Evidence(NamedTuple):
-    """All evidence of one runner. Fields are only ever appended: stored records are read by position."""
+    """All evidence of one runner. Fields are only ever appended: stored records are read by position.
+
+    What every runner has comes first: a row ends with its last field that has not its default.
+    """
+
+    # ---- its registration, as GitHub last returned it
 
     id: int
     name: str
@@ -90,7 +95,6 @@ class Evidence(NamedTuple):
     ephemeral: bool | None = None
     group_id: int | None = None
     version: str | None = None
-
     registered: bool = False
     """True once GitHub has returned its registration. Only registered runners can be lost."""
     listed: bool = False
@@ -102,18 +106,18 @@ class Evidence(NamedTuple):
     """As GitHub last returned it; see `is_busy`."""
     was_online: bool = False
     """True if the runner has been online or busy since it registered."""
+    was_busy: bool = False
+    """True once GitHub has returned it busy; see `may_be_at_work`."""
     offline_since: float | None = None
+    outdated_at: float | None = None
+    """Since when GitHub gives this ephemeral runner no jobs because of its version; see `outdated`."""
 
-    absent_since: float | None = None
-    """Start of the first list without the runner that counts as a hint."""
-    absent_of: int | None = None
-    """Number of runners in that list; None if it had page churn."""
-    missing_at: float | None = None
-    """Time of the first GET that answered 404; `confirm_seconds` counts from it."""
-    confirmed_at: float | None = None
-    """Time of the second GET that answered 404, with all other conditions of the confirmation met."""
-    back_at: float | None = None
-    """When the runner last returned after a GET had answered 404. A list alone may omit a runner and show it again."""
+    # ---- the last state that was recorded and published; the current state is computed by `judge`
+
+    state: str = ""
+    state_since: float | None = None
+
+    # ---- its last job
 
     job_id: int | None = None
     """The runner's last job, from a delivery or from GitHub's answer."""
@@ -121,80 +125,81 @@ class Evidence(NamedTuple):
     job_ended_at: float | None = None
     last_delivery_at: float | None = None
     """When a delivery last showed the runner alive (GitHub's clock)."""
+    job_end_dated: bool = True
+    """False if `job_ended_at` is only when the end became known: no delivery and no answer of GitHub's dated it."""
+    job_dated_at: float | None = None
+    """GitHub's own date of its job's start, or of its end where the start is unknown, if that was ahead of our clock;
+    else None. Only for the order of jobs: dates of GitHub's are compared with each other as they are."""
+    job_lookups: int = 0
+    """How often GitHub was asked for the end of its job, and had none."""
+    job_looked_up_at: float | None = None
 
-    retired_at: float | None = None
-    """When a controller reported that it removed this runner on purpose."""
+    # ---- its absence
+
+    absent_since: float | None = None
+    """Start of the first list without the runner that counts as a hint."""
+    absent_of: int | None = None
+    """Number of runners in that list; None if it had page churn."""
+    missing_from_partial_list_at: float | None = None
+    """Start of the first list with page churn that lacked the runner; None once the runner was seen again."""
+    omissions: int = 0
+    """How many lists in a row lacked the runner although its GET found it."""
+    missing_at: float | None = None
+    """Time of the first GET that answered 404; `confirm_seconds` counts from it."""
+    confirmed_at: float | None = None
+    """Time of the second GET that answered 404, with all other conditions of the confirmation met."""
+    last_registered_at: float | None = None
+    """When GitHub last returned the registration of an absent runner; None while it is present."""
+    deliveries_behind_at: float | None = None
+    """When the confirmation of an absence was first deferred because deliveries were missing or late. Belongs to an
+    earlier absence if it is before the present one."""
+    failed_calls: FailedCalls | None = None
+    """The calls about a lost runner that have failed since GitHub's last answer; see `failed_calls`."""
+    remains: Remains | None = None
+    """What the cluster shows of the runner since it became absent; None while registered or without a view."""
     reregistered_as: int | None = None
     """The id of a later registration with the same name: the same machine, configured again."""
+    retired_at: float | None = None
+    """When a controller reported that it removed this runner on purpose."""
 
+    # ---- its replacement
+
+    would_remediate_at: float | None = None
+    """When the plan would have granted remediation, had dry-run not prevented it."""
     granted_at: float | None = None
     """When the plan granted remediation."""
     event_id: str | None = None
     """The `id` of its replace event; constant over all retries."""
-    removed_at: float | None = None
-    replaced_at: float | None = None
-    """When the request for its replacement was accepted."""
-
-    state: str = ""
-    """The last recorded and published state; the current state is computed by `judge`."""
-    state_since: float | None = None
-
-    would_remediate_at: float | None = None
-    """When the plan would have granted remediation, had dry-run not prevented it."""
-
-    missing_from_partial_list_at: float | None = None
-    """Start of the first list with page churn that lacked the runner; None once the runner was seen again."""
-
+    looked_at: float | None = None
+    """When GitHub last answered, after a grant, that neither the runner nor another one of its name is registered."""
     deletion: Deletion | None = None
     """Progress of deleting its object or pod in the cluster; None before the first attempt."""
-
-    remains: Remains | None = None
-    """What the cluster shows of the runner since it became absent; None while registered or without a view."""
+    removed_at: float | None = None
+    was_deleted: bool = False
+    """True if GitHub answered our DELETE with 204: a stale list may still show the registration."""
+    replaced_at: float | None = None
+    """When the request for its replacement was accepted."""
     last_replaced_at: float | None = None
     """When a request for its replacement was last accepted. It is kept when the runner returns, and still counts."""
     not_needed_at: float | None = None
     """When its loss was written off: the pool was stable without the runner, and no job waited for it."""
-    job_end_dated: bool = True
-    """False if `job_ended_at` is only when the end became known: no delivery and no answer of GitHub's dated it."""
-
     successor: int | None = None
     """The id of the runner that came online in its place, once that was observed and counted."""
-    succeeds: int | None = None
-    """The id of the lost runner in whose place this runner came online."""
     healed_at: float | None = None
     """When that successor was first observed online."""
-    past_loss: PastLoss | None = None
-    """A loss that ended because the runner returned, until it is recorded among the incidents. Display only."""
     incident: str | None = None
     """The incident that has this loss, once it is recorded and over; empty if it is not kept. Display only."""
-    deliveries_behind_at: float | None = None
-    """When the confirmation of an absence was first deferred because deliveries were missing or late. Belongs to an
-    earlier absence if it is before the present one."""
 
-    last_registered_at: float | None = None
-    """When GitHub last returned the registration of an absent runner; None while it is present."""
-    omissions: int = 0
-    """How many lists in a row lacked the runner although its GET found it."""
-    looked_at: float | None = None
-    """When GitHub last answered, after a grant, that neither the runner nor another one of its name is registered."""
-    was_deleted: bool = False
-    """True if GitHub answered our DELETE with 204: a stale list may still show the registration."""
-    job_lookups: int = 0
-    """How often GitHub was asked for the end of its job, and had none."""
-    job_looked_up_at: float | None = None
+    # ---- its return, and whose place it took
+
+    back_at: float | None = None
+    """When the runner last returned after a GET had answered 404. A list alone may omit a runner and show it again."""
     was_lost: bool = False
     """True if the absence that ended at `back_at` had been confirmed: a loss, and not only a suspicion."""
-
-    failed_calls: FailedCalls | None = None
-    """The calls about a lost runner that have failed since GitHub's last answer; see `failed_calls`."""
-
-    outdated_at: float | None = None
-    """Since when GitHub gives this ephemeral runner no jobs because of its version; see `outdated`."""
-    was_busy: bool = False
-    """True once GitHub has returned it busy; see `may_be_at_work`."""
-    job_dated_at: float | None = None
-    """GitHub's own date of its job's start, or of its end where the start is unknown, if that was ahead of our clock;
-    else None. Only for the order of jobs: dates of GitHub's are compared with each other as they are."""
+    past_loss: PastLoss | None = None
+    """A loss that ended because the runner returned, until it is recorded among the incidents. Display only."""
+    succeeds: int | None = None
+    """The id of the lost runner in whose place this runner came online."""
 
     @property
     def last_sign_at(self) -> float | None:

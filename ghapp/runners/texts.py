@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
 from ghapp.installations.scope import runners_settings
 from ghapp.remediation.fuse import Fuse, FuseReason, Position
@@ -110,6 +111,12 @@ MOST_LABELS = 20
 LISTED_STATES = (State.INVALIDATED, State.SUSPECT, State.OFFLINE)
 """A runner in one of these states has its own row; worst state first."""
 
+MOST_ALIKE = 2
+"""Rows that repeat one sentence about their replacement; of more, the sentence stands once above the table."""
+
+MOST_SHARED = 5
+"""Sentences above the table."""
+
 MOST_HEALED = 20
 """Maximum rows of healed runners; the latest are shown."""
 
@@ -141,9 +148,22 @@ def runners_text(fleet: FleetView, pools: Sequence[PoolView], now: float, room: 
         if unknown:
             return f"{before}No runner is known to be offline or invalidated; {unknown:,} {are(unknown)} unknown."
         return before + "No runner is offline or invalidated."
+    shared = _shared_texts(each.replacement for each, _ in listed)
+    before += "".join(f"- {_code_of(status)}: {prose(status.text)}\n" for status in shared) + ("\n" if shared else "")
     head = heading("Runner", "State", "Since", "Reason", "Pool", "Labels", "Replacement")
-    rows = (_runner(each, pool, fleet) for each, pool in listed)
+    rows = (_runner(each, pool, fleet, shared) for each, pool in listed)
     return before + cut(head, rows, len(listed), room - len(before), "runners")
+
+
+def _shared_texts(statuses: Iterable[ReplacementStatus]) -> list[ReplacementStatus]:
+    """Returns the statuses whose sentence many rows would repeat, the commonest first, without their times."""
+    counts = Counter(each._replace(since=None) for each in statuses if each.stage is not ReplacementStage.NONE)
+    return [status for status, count in counts.most_common(MOST_SHARED) if count > MOST_ALIKE]
+
+
+def _code_of(status: ReplacementStatus) -> str:
+    """Renders the stage and what blocks it: `waiting (fuse)`."""
+    return f"{status.stage}{f' ({status.blocked_by})' if status.blocked_by else ''}"
 
 
 def _is_listed(member: RunnerView, fleet: FleetView, now: float) -> bool:
@@ -221,7 +241,7 @@ def _name(member: RunnerView, fleet: FleetView) -> str:
     return f"[{code(evidence.name)}]({page})"
 
 
-def _runner(member: RunnerView, pool: PoolView, fleet: FleetView) -> str:
+def _runner(member: RunnerView, pool: PoolView, fleet: FleetView, shared: Collection[ReplacementStatus]) -> str:
     evidence, verdict, _ = member
     note = NOTES.get(verdict.reason)
     labels = evidence.custom_labels or evidence.labels
@@ -233,13 +253,15 @@ def _runner(member: RunnerView, pool: PoolView, fleet: FleetView) -> str:
         verdict.reason if note is None else f"{verdict.reason}: {note}",
         code(pool.name),
         " ".join([*map(code, labels[:MOST_LABELS]), *more]) or NOTHING,
-        _replacement(member.replacement),
+        _replacement(member.replacement, shared),
     )
 
 
-def _replacement(status: ReplacementStatus) -> str:
-    """Renders how far the replacement of the runner is, and what it waits for."""
+def _replacement(status: ReplacementStatus, shared: Collection[ReplacementStatus]) -> str:
+    """Renders how far the replacement of the runner is, and what it waits for, unless that stands above the table."""
     if status.stage is ReplacementStage.NONE:
         return NOTHING
     since = "" if status.since is None else f" since {time_of(status.since)}"
+    if status._replace(since=None) in shared:
+        return f"{_code_of(status)}{since}"
     return f"{status.stage}{since}: {prose(status.text)}"

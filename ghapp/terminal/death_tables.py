@@ -34,6 +34,8 @@ def deaths_table(
         cause = Text(each["cause"], "" if are_clean else "red")
         rows.add_row(each["org"], ago(each["at"], now), *names, cause, each["reason"], place)
     count = count_line(len(documents), len(documents), "clean exit" if are_clean else "death")
+    if not documents and not are_clean:
+        count.append("; one that no container shows is known within two minutes of its job's end")
     if len(documents) == limit:
         count.append("; older ones are not counted, --limit shows more")
     parts: list[RenderableType] = [

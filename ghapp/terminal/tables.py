@@ -287,8 +287,7 @@ def explanation(document: Mapping[str, Any], page: str | None = None) -> Rendera
     remediation = document["remediation"]
     if remediation["status"] != "none":
         since = f" since {to_the_second(remediation['since'])}" if remediation["since"] else ""
-        blocker = f": {remediation['blocked_by']}" if remediation["blocked_by"] else ""
-        parts.append(copyable(f"replacement: {remediation['status']}{since}{blocker}; {remediation['text']}", "yellow"))
+        parts.append(copyable(f"replacement: {remediation['status']}{since}; {remediation['text']}", "yellow"))
     if phantoms := document.get("phantoms"):
         kinds = ", ".join(f"{each['kind']} since {to_the_second(each['since'])}" for each in phantoms)
         parts.append(copyable(f"phantom: it counts as a runner, and cannot run a job ({kinds})", "yellow"))

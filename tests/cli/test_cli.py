@@ -157,7 +157,9 @@ async def install(url):
 def test_commands_find_the_local_redis_of_ghapp_up(tmp_path):
     with embedded_redis(tmp_path / "redis", durable=False) as url:
         refused = ghapp("token", "create", "--org", "acme", "--scope", "read", GHAPP_STATE_DIR=str(tmp_path))
-        assert "acme: the App is not installed there; known are none" in one_line(refused, 2)
+        assert "acme: the App is not installed there; no organization is known yet: " in one_line(refused, 2)
+        empty = ghapp("runners", GHAPP_STATE_DIR=str(tmp_path))
+        assert (empty.returncode, empty.stderr.startswith("ghapp: no organization is known yet: ")) == (0, True)
         assert ghapp("token", "list", "--json", GHAPP_STATE_DIR=str(tmp_path)).stdout == "[]\n"
         asyncio.run(install(url))
         made = ghapp("token", "create", "--org", "acme", "--scope", "read", "--json", GHAPP_STATE_DIR=str(tmp_path))

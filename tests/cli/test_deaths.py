@@ -76,3 +76,11 @@ async def test_unknown_organizations_and_causes_are_wrong_usage(known):
     for options in (["--org", "unknown"], ["--cause", "murder"]):
         assert options[1] in one_line(await known.ask("deaths", *options), 2)
     assert "did you mean host-oom?" in one_line(await known.ask("deaths", "--cause", "oom"), 2)
+
+
+async def test_without_a_death_it_is_shown_by_when_one_would_be_known(known):
+    text = (await known.ask("deaths")).stdout
+    assert (
+        text.splitlines()[0].strip()
+        == "0 deaths; one that no container shows is known within two minutes of its job's end"
+    )

@@ -292,5 +292,12 @@ async def test_a_server_without_the_api_is_reported_with_the_path(site):
     assert line.endswith("answered 404: Not Found: /elsewhere/v1/orgs; check GHAPP_URL, or upgrade the server")
 
 
+async def test_the_address_of_a_page_is_not_the_address_of_the_server(site):
+    async with site.http.serving({}) as url:
+        environ = {"GHAPP_URL": f"{url}/orgs/acme", "GHAPP_TOKEN": site.http.secret}
+        line = one_line(await in_thread("runners", **environ), 2)
+    assert "GHAPP_URL is the address of the server, without the path of a page" in line
+
+
 async def in_thread(*words, **environ):
     return await asyncio.to_thread(ghapp, *words, **environ)

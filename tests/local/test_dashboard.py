@@ -322,12 +322,12 @@ def test_jobs_are_one_line(rows, line):
     assert jobs_line(fleet_of(demand=rows)).plain == line
 
 
-def test_the_worst_headline_has_its_step_and_the_number_of_others():
+def test_the_worst_headline_has_its_step_and_the_others_a_few_words():
     found = headlines_of(fleet_of(lost(1), pauses={"linux-4vcpu": Pause("mona", "a move", NOW)}))
     assert [each.plain for each in headline_lines(found, NOW + 60)] == [
         "1 of 1 runner of linux-4vcpu is lost: remediation is paused by mona: a move. (for 1 min)",
         "→ resume when the reason is over: ghapp resume acme --pool linux-4vcpu",
-        "1 further thing open; `ghapp runners` lists all",
+        "also: paused; `ghapp runners` lists all",
     ]
 
 

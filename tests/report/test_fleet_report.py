@@ -251,6 +251,27 @@ def test_a_runners_row_shows_what_happens_next_to_it(runner, changes, expected):
     assert cell.startswith(expected)
 
 
+PAUSED = "remediation is paused by mona: network maintenance"
+
+
+@pytest.mark.parametrize(
+    ("count", "above", "cell"),
+    [
+        (2, "", f"waiting since {timestamp(NOW)}: {PAUSED} |"),
+        (
+            3,
+            f"- waiting (pause): {PAUSED}\n\n",
+            f"waiting (pause) since {timestamp(NOW)} |",
+        ),
+    ],
+)
+def test_a_sentence_that_more_than_two_rows_would_repeat_stands_once_above_the_table(count, above, cell):
+    lines = report_on(fleet(*(lost(number) for number in range(count)), org_pause=PAUSE), NOW).text
+    rows = [line for line in lines.splitlines() if line.startswith("| `linux-")]
+    assert [row.rsplit(" | ", 1)[1] for row in rows] == [cell] * count
+    assert lines.partition("| Runner ")[0].endswith(f"`network maintenance`\n\n{above}")
+
+
 def test_rows_are_ordered_by_open_then_worst_then_oldest():
     runners = [
         requested(1, NOW),

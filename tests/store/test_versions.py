@@ -48,6 +48,10 @@ async def load(redis, stored):
                 await redis.hset(key, mapping={field: bytes.fromhex(row) for field, row in value.items()})
             case "zset":
                 await redis.zadd(key, value)
+            case "list":
+                await redis.rpush(key, *map(bytes.fromhex, value))
+            case "set":
+                await redis.sadd(key, *value)
             case "stream":
                 for entry in value:
                     await redis.xadd(key, {name: bytes.fromhex(part) for name, part in entry.items()})

@@ -24,6 +24,7 @@ from ghapp.remediation.steps import ReplacementPath
 from ghapp.runners.deletion_progress import Deletion
 from ghapp.runners.evidence import FailedCalls
 from ghapp.runners.verdict import Limits, judge
+from ghapp.wording import clock_time
 from tests.rules.builders import LONG_AGO, MICROSECOND, NOW, lost, online, present, proving, survey, suspect
 
 LIMITS = Limits()
@@ -197,6 +198,13 @@ def test_a_suspect_waits_for_what_its_confirmation_lacks(evidence, terms, blocke
     assert found.blocked_by is blocker
     assert found.stage is (SUSPECT if blocker is None else WAITING)
     assert not found.is_open
+
+
+def test_a_call_without_an_answer_shows_when_it_failed_and_when_github_is_asked_again():
+    refused = lost(failed_calls=FailedCalls(2, NOW, "GET: GitHub answered 502", "GitHubUnavailable"))
+    at, again = clock_time(NOW), clock_time(NOW + 60)
+    words = f"GitHub gave no usable answer about it at {at} (GET: GitHub answered 502), and is asked again at {again}"
+    assert status_of(refused).text == words
 
 
 def test_a_loss_whose_observation_is_old_waits_for_a_list():

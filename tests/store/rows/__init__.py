@@ -7,5 +7,5 @@ written, as builtins. To add the next release, check out its commit and run
 
 there, and commit the file. `samples.py` writes the records: a new kind of record needs a line in `write` and one in
 `read`; a test fails while a codec has none. Files of releases that no installation may still run are deleted: versions
-are readable one release back and forth.
+are readable one release back and forth. Until 0.2.0 is released its file is written again when the format changes.
 """

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from ghapp import log
 from ghapp.store.connect import connect
 from tests.store.rows import samples
 from tests.support.local_redis import embedded_redis
@@ -35,6 +36,10 @@ async def dumped(url: str) -> dict[str, Any]:
                 value = [
                     {name.decode(): part.hex() for name, part in entry.items()} for _, entry in await redis.xrange(key)
                 ]
+            case "list":
+                value = [row.hex() for row in await redis.lrange(key, 0, -1)]
+            case "set":
+                value = sorted(member.decode() for member in await redis.smembers(key))
             case _:
                 raise NotImplementedError(kind)
         stored[key.decode()] = [kind, value]
@@ -42,6 +47,7 @@ async def dumped(url: str) -> dict[str, Any]:
     return {"keys": stored, "records": msgspec.to_builtins(records)}
 
 
+log.configure("json")  # to standard error: standard output has the rows alone
 with tempfile.TemporaryDirectory() as folder, embedded_redis(Path(folder) / "redis", durable=False) as at:
     release = {"release": sys.argv[1], **asyncio.run(dumped(at))}
 sys.stdout.write(json.dumps(release, indent=1) + "\n")

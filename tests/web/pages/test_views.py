@@ -417,6 +417,18 @@ def test_the_addresses_in_the_audit_log_are_for_managers_alone():
     assert [audit_lines([entry], NOW, has_addresses=has)[0].address for has in (True, False)] == ["192.0.2.7", ""]
 
 
+@pytest.mark.parametrize(
+    ("result", "shown"),
+    [
+        ("nothing-to-resume", "nothing to resume"),
+        ("found 2 suspects in linux-4vcpu", "found 2 suspects in linux-4vcpu"),
+    ],
+)
+def test_the_audit_log_shows_results_in_words(result, shown):
+    entry = AuditEntry(NOW - 60, "mona", "page", "resume", "*", "", result)
+    assert audit_lines([entry], NOW, has_addresses=True)[0].result == shown
+
+
 @pytest.mark.parametrize("until", [None, NOW + 600])
 def test_the_audit_log_shows_when_a_pause_ends_by_itself(until):
     entry = AuditEntry(NOW - 60, "mona", "page", "pause", "*", "network", "paused", until=until)

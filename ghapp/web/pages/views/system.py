@@ -122,11 +122,17 @@ def audit_lines(entries: Sequence[AuditEntry], now: float, *, has_addresses: boo
             each.channel,
             each.change,
             each.why,
-            each.result if each.until is None else f"{each.result} until {time_of(each.until)}",
+            _result(each),
             each.address if has_addresses else "",
         )
         for each in entries
     )
+
+
+def _result(entry: AuditEntry) -> str:
+    """Returns the result in words: most are one code, such as `nothing-to-resume`."""
+    words = entry.result if " " in entry.result else entry.result.replace("-", " ")
+    return words if entry.until is None else f"{words} until {time_of(entry.until)}"
 
 
 def _role(name: str, alive: int, note: str) -> RoleLine:
