@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from ghapp.pods.blockers import Blocker, blocker_sentence
 from ghapp.pods.pod_claim import PodClaim
-from ghapp.remediation.fuse import FUSE_REASONS, Fuse, Position, proof_in_words
+from ghapp.remediation.fuse import FUSE_REASONS, Fuse, Position
 from ghapp.remediation.pause import PauseView
 from ghapp.remediation.plan import Mode
 from ghapp.remediation.steps import ReplacementPath, may_act
@@ -141,11 +141,6 @@ class ReplacementTerms:
     def fuse_name(self) -> str:
         """The fuse, in words."""
         return "the fuse of all pools" if self.is_whole else "the fuse"
-
-    @property
-    def proof(self) -> str:
-        """How many successors of a batch let the next one follow, in words."""
-        return proof_in_words(is_of_all=self.is_whole)
 
     @property
     def is_seen(self) -> bool:
@@ -362,8 +357,7 @@ def _block(
     if is_granted:
         return None
     if fuse.position is Position.PROVING:
-        at_a_time = f"{fuse.batch} at a time, and twice as many once {terms.proof} of their successors are online"
-        return ReplacementBlocker.FUSE, f"{terms.fuse_name} is proving: {at_a_time}", False
+        return ReplacementBlocker.FUSE, f"{terms.fuse_name} is proving: {fuse.batch} at a time, then more", False
     swept_at = terms.survey.swept_at
     if evidence.confirmed_at is not None and swept_at is not None and evidence.confirmed_at < swept_at:
         return ReplacementBlocker.LIMIT, "it waits for its turn: the replacements of one sweep are limited", False

@@ -245,7 +245,7 @@ LOSSES = {
     "proving": (
         [lost(2)],
         {"fuses": {POOL: proving()}},
-        "the fuse is proving: 3 at a time, and twice as many once two thirds of their successors are online",
+        "the fuse is proving: 3 at a time, then more",
         "",
         Severity.ATTENTION,
     ),
@@ -257,6 +257,12 @@ LOSSES = {
         Severity.CRITICAL,
     ),
 }
+
+
+@pytest.mark.parametrize(("pool", "proof"), [(POOL, "two thirds"), (WHOLE, "nine tenths")])
+def test_the_step_of_a_proving_fuse_says_how_many_successors_it_waits_for(pool, proof):
+    step = found(lost(2), fuses={pool: proving()})[0].step
+    assert step.startswith(f"wait: the next batch follows when {proof} of this one are online, or 5 min after")
 
 
 @pytest.mark.parametrize(("runners", "changes", "progress", "command", "severity"), LOSSES.values(), ids=LOSSES)

@@ -268,9 +268,3 @@ def test_what_a_controller_must_not_act_on_never_reads_as_under_way(terms):
 )  # fmt: skip
 def test_a_status_lasts_unless_time_or_the_terms_of_its_pool_change_it(evidence, is_lasting):
     assert status_of(evidence).is_lasting is is_lasting
-
-
-@pytest.mark.parametrize(("is_whole", "proof"), [(False, "two thirds"), (True, "nine tenths")])
-def test_a_proving_fuse_says_how_many_successors_it_waits_for(is_whole, proof):
-    text = status_of(lost(), replace(TERMS, fuse=proving(), is_whole=is_whole)).text
-    assert text.endswith(f"3 at a time, and twice as many once {proof} of their successors are online")
