@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ghapp.installations.pool_matching import ALL_POOLS, GENERIC_LABELS
+from ghapp.installations.pool_matching import ALL_POOLS, GENERIC_LABELS, rule_named
 from ghapp.remediation.fuse import resume_command
 from ghapp.remediation.status import ReplacementBlocker, ReplacementTerms, pool_block
 from ghapp.untrusted_text import shell_command
@@ -92,7 +92,7 @@ def _no_runner(queue: JobQueue, job: Job, _: Placement) -> _Words:
         }
         hint = "".join(f"; the nearest label to {label} is {found}" for label, found in near.items())
         step = "; ".join(f"change {label} to {found} in runs-on" for label, found in near.items())
-        change = [QueueStep(step, "a runner or a pool has that label")] if near else []
+        change = [QueueStep(step, "that is the nearest label of a runner or a pool")] if near else []
         split = [label for label in lasting if "," in label]
         as_list = [QueueStep("write a list of labels in runs-on", f"{listed(split)} is one label")] if split else []
         if lasting:
@@ -103,9 +103,13 @@ def _no_runner(queue: JobQueue, job: Job, _: Placement) -> _Words:
             register = QueueStep("check what starts a runner for each run", "the label has the id of one run")
         return f"no runner has the {labels_text(unknown)}{hint}", [*as_list, *change, register]
     if missing:
-        pool = queue.pool(job)
-        text = f"no runner with the {labels_text(missing)} is registered; pool {pool} is configured for these labels"
-        return text, [QueueStep(f"start runners of {pool}", "the pool has no registered runner with these labels")]
+        text, pool = f"no runner with the {labels_text(missing)} is registered", queue.pool(job)
+        if rule_named(pool, queue.inputs.rules) is None:
+            why = "each label is of a pool, but of different pools"
+            text += f"; no pool has all of these labels: {listed(job.labels)}"
+            return text, [QueueStep("request labels of one pool in runs-on", why)]
+        why = "the pool has no registered runner with these labels"
+        return f"{text}; pool {pool} is configured for these labels", [QueueStep(f"start runners of {pool}", why)]
     text = f"no runner has all of these labels: {listed(job.labels)}"
     return text, [QueueStep("request fewer labels in runs-on", "each label exists, but on different runners")]
 

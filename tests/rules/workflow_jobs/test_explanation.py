@@ -65,6 +65,15 @@ def test_missing_labels_are_named_with_the_nearest_that_exists(labels, text, ste
     assert (found.since, found.ahead, found.typical_wait_seconds) == (NOW - 3600, None, None)
 
 
+def test_labels_of_different_pools_are_of_no_pool():
+    rules = [Rule("one", ("big", "fast")), Rule("other", ("small", "fast"))]
+    found = explained([runner()], waiting=job(labels=("big", "small")), rules=rules)
+    assert found.text == (
+        "no runner with the labels big, small is registered; no pool has all of these labels: big, small"
+    )
+    assert [each.step for each in found.next] == ["request labels of one pool in runs-on"]
+
+
 FOR_ONE_RUN = "check what starts a runner for each run"
 
 
