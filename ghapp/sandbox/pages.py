@@ -63,8 +63,9 @@ def form(target: str, label: str, fields: Mapping[str, str]) -> str:
 
 
 def markdown(text: str) -> str:
-    """Returns Markdown as HTML; HTML in it is shown as text, but for `code` elements."""
+    """Returns Markdown as HTML; HTML in it is shown as text, but for `code` and `br` elements."""
     rendered = re.sub(r"&lt;code&gt;(.*?)&lt;/code&gt;", r"<code>\1</code>", _MARKDOWN.render(text))
+    rendered = rendered.replace("&lt;br&gt;", "<br>")
     return f'<div class="markdown" tabindex="0">{rendered}</div>'
 
 

@@ -54,10 +54,10 @@ def test_its_tables_are_tables_and_its_links_may_be_followed(acme, sandbox, post
     assert known.name in present.text
 
 
-def test_code_elements_are_code_as_on_github_and_nothing_within_them_is_html(acme, posted):
-    text = "<code>a&#32;&#60;b&#62;</code> <b>x</b>"
+def test_code_and_line_breaks_are_as_on_github_and_nothing_else_is_html(acme, posted):
+    text = "<code>a&#32;&#60;b&#62;</code><br><b>x</b>"
     acme.patch(f"/repos/acme/.github/check-runs/{posted['id']}", json={"output": {**OUTPUT, "text": text}})
-    assert "<code>a &lt;b&gt;</code> &lt;b&gt;x&lt;/b&gt;" in httpx.get(posted["html_url"]).text
+    assert "<code>a &lt;b&gt;</code><br>&lt;b&gt;x&lt;/b&gt;" in httpx.get(posted["html_url"]).text
 
 
 def test_a_check_run_that_goes_on_shows_its_status(acme, posted):
