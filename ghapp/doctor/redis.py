@@ -17,7 +17,7 @@ from ghapp.doctor.tokens import of_tokens
 from ghapp.errors import Refusal, StoreRefusedError
 from ghapp.report.documents import time_of
 from ghapp.store import keys
-from ghapp.store.probe import probe_write
+from ghapp.store.connect import probe_write
 from ghapp.store.quarantine import UnreadableRecord
 from ghapp.store.stores import open_stores
 

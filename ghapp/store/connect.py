@@ -22,6 +22,7 @@ from redis.retry import Retry as SyncRetry
 
 from ghapp.errors import ConfigurationError, Refusal
 from ghapp.redis_errors import FOREIGN, redis_errors, refusal_of, translated
+from ghapp.store import keys
 
 Answer = TypeVar("Answer")
 
@@ -345,6 +346,19 @@ def require(url: str) -> None:
     patience: dict[str, Any] = {"socket_timeout": ANSWER_SECONDS, "retry": SyncRetry(NoBackoff(), 0)}
     with redis_errors(), connect_sync(url, **patience) as redis:
         redis.ping()
+
+
+PROBE_MILLISECONDS = 1000
+
+
+async def probe_write(client: redis.Redis) -> None:
+    """Writes a key that expires at once: a replica, and a Redis whose memory or disk is full, still answer reads.
+
+    Raises:
+        StoreRefusedError: Redis answers, and refuses writes.
+        StoreUnavailableError: it does not answer.
+    """
+    await client.set(keys.PROBE, b"", px=PROBE_MILLISECONDS)
 
 
 def _sentinel(url: str) -> tuple[list[tuple[str, int]], str, int, dict[str, str]]:

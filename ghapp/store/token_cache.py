@@ -1,29 +1,20 @@
-"""Installation tokens, shared by all processes and encrypted, so that access to Redis is not enough to use them.
-
-The encryption key is derived from the App's private key, which all processes have that may use a token.
-"""
+"""Installation tokens, shared by all processes and sealed, so that access to Redis is not enough to use them."""
 
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple, Protocol
 
-from cryptography.exceptions import InvalidTag
-from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-from cryptography.hazmat.primitives.hashes import SHA256
-from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from redis.asyncio import Redis
 
 from ghapp.store import keys
-from ghapp.store.codec import Codec, UnreadableError
+from ghapp.store.codec import Codec
 from ghapp.store.locks import Locks
+from ghapp.store.sealing import Seal
 
 MINIMUM_LEFT_SECONDS = 300.0
 """Tokens that expire sooner are not handed out, so that a token does not expire during a sweep."""
-
-NONCE_BYTES = 12
 
 
 class MintedToken(Protocol):
@@ -53,9 +44,7 @@ class SharedTokens:
 
     def __init__(self, redis: Redis, private_key: str) -> None:
         """`private_key` is the App's, as PEM."""
-        self._redis, self._locks = redis, Locks(redis)
-        derived = HKDF(SHA256(), length=32, salt=None, info=b"ghapp installation tokens").derive(private_key.encode())
-        self._seal = AESGCM(derived)
+        self._redis, self._locks, self._seal = redis, Locks(redis), Seal(_tokens, private_key)
 
     async def token(self, installation: int, mint: Callable[[], Awaitable[MintedToken]], now: float) -> SharedToken:
         """Returns the shared token; if none is valid, one process mints a token for all."""
@@ -78,19 +67,13 @@ class SharedTokens:
         await self._redis.delete(keys.credential(installation))
 
     async def _kept(self, installation: int) -> SharedToken | None:
-        row: Any = await self._redis.get(keys.credential(installation))
-        if row is None:
-            return None
-        try:
-            opened = self._seal.decrypt(row[:NONCE_BYTES], row[NONCE_BYTES:], str(installation).encode())
-            return _tokens.decode(opened)
-        except (InvalidTag, ValueError, UnreadableError):  # encrypted with an earlier key, or corrupt
-            return None  # not set aside in the quarantine: decrypted, it may be a token
+        key = keys.credential(installation)
+        row: Any = await self._redis.get(key)
+        return self._seal.open(key, row)
 
     async def _keep(self, installation: int, token: SharedToken, expires_at: float) -> None:
         lasts = int((expires_at - token.minted_at - MINIMUM_LEFT_SECONDS) * 1000)
         if lasts <= 0:
             return
-        nonce = os.urandom(NONCE_BYTES)
-        sealed = nonce + self._seal.encrypt(nonce, _tokens.encode(token), str(installation).encode())
-        await self._redis.set(keys.credential(installation), sealed, px=lasts)
+        key = keys.credential(installation)
+        await self._redis.set(key, self._seal.close(key, token), px=lasts)

@@ -9,8 +9,7 @@ from redis.exceptions import ReadOnlyError, ResponseError
 
 from ghapp.errors import Refusal, StoreRefusedError, StoreUnavailableError
 from ghapp.redis_errors import refusal_of, translated
-from ghapp.store.connect import PipeliningRedis, connect, connect_sync
-from ghapp.store.probe import probe_write
+from ghapp.store.connect import PipeliningRedis, connect, connect_sync, probe_write
 from tests.support.ports import free_port
 from tests.support.redis_weather import Address, asked, follow, redis_server, swap
 

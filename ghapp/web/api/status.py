@@ -46,8 +46,8 @@ from ghapp.runners.evidence import Evidence, Survey
 from ghapp.runners.next_attempt import NextAttempt, next_attempt
 from ghapp.runners.verdict import Reason, State, judge
 from ghapp.settings import PoolSettings, Settings
+from ghapp.store.connect import probe_write
 from ghapp.store.metric_counters import MOST_SHARDS, OTHER_SHARD
-from ghapp.store.probe import probe_write
 from ghapp.store.stores import Stores
 from ghapp.store.views import load_unseen
 from ghapp.versions.api import version_samples
