@@ -14,6 +14,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from ghapp.installations.scope_paths import path_segment
 from ghapp.untrusted_text import visible_lines
+from ghapp.web.pages.audit_entries import LATEST
 from ghapp.web.pages.static_files import address_of
 
 
@@ -34,6 +35,7 @@ _TEMPLATES = Environment(
     lstrip_blocks=True,
 )
 _TEMPLATES.globals["static"] = address_of
+_TEMPLATES.globals["latest_entries"] = LATEST
 _TEMPLATES.filters["path_segment"] = path_segment
 
 

@@ -328,6 +328,7 @@ async def test_many_changes_hide_none(signed_in, redis, fleet):
     """One click shows all; a live page shows the latest."""
     browser = await signed_in("mona")
     await press(browser, "/orgs/acme/pause", **WHY)
+    assert "All entries" not in (await browser.get("/orgs/acme")).text, "they are shown"
     for number in range(20):
         entry = AuditEntry(NOW + number, "lisa", Channel.CHECK_RUN, "sweep", "", "", "queued")
         await AuditLog(redis).record(fleet["acme"], entry)
