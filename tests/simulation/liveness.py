@@ -348,8 +348,13 @@ class Liveness:
             )
             if len(came) <= lost_again or (not is_stopped and len(batch) < fuse.batch):
                 continue
+            explained_to = [
+                each.confirmed_at
+                for each in members
+                if each.confirmed_at is not None and is_absent(each) and missing_since(each) > batch_at
+            ]
             if is_stopped:
-                waits = {came[-1]: 0.0, fuse.stopped_at or 0.0: 0.0}
+                waits = {came[-1]: 0.0, fuse.stopped_at or 0.0: 0.0, max(explained_to, default=0.0): 0.0}
             else:  # returned registrations hold the next batch for a window, and other losses do not
                 window_seconds = engine.scenario.config.fuse.window_seconds
                 waits = {came[lost_again]: 0.0, max(batch): self._prove_seconds, disturbed_at: window_seconds}
