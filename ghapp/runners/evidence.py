@@ -209,13 +209,17 @@ class Evidence(NamedTuple):
         return max(signs, default=None)
 
     @property
+    def returned_at(self) -> float | None:
+        """When GitHub last returned its registration, absent or not. Lists that changed nothing do not count."""
+        return self.observed_at if self.last_registered_at is None else self.last_registered_at
+
+    @property
     def is_busy(self) -> bool:
         """True if GitHub returned it busy later than in the second in which its known job ended.
 
         That job, or another one, is running.
         """
-        returned_at = self.observed_at if self.last_registered_at is None else self.last_registered_at
-        ended_at = self.job_ended_at
+        ended_at, returned_at = self.job_ended_at, self.returned_at
         return self.busy and (ended_at is None or (returned_at is not None and returned_at > ended_at + SECOND))
 
     @property

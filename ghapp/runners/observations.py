@@ -552,11 +552,16 @@ def removed(evidence: Evidence, at: float, granted: Evidence | None = None, *, w
     """Its registration was deleted by our own DELETE (`was_deleted`: it answered 204), or was already gone.
 
     `granted` is the record for which the DELETE was sent. If a job that was reported in the meantime revoked the grant,
-    the runner must still be replaced when that job is over.
+    the runner must still be replaced when that job is over. If GitHub returned the runner in the meantime, a DELETE
+    that answered 404 is no part of the absence that was confirmed: what is missing now needs a confirmation of its own.
     """
     if evidence.removed_at is not None:
         return evidence
-    known = evidence if granted is None or evidence.granted_at is not None else granted
+    known = evidence
+    if granted is not None and evidence.granted_at is None:
+        if not was_deleted and (evidence.returned_at or 0.0) > (granted.returned_at or 0.0):
+            return evidence
+        known = granted
     return evidence._replace(
         removed_at=at,
         listed=False,

@@ -214,9 +214,8 @@ def unknown_job_seconds(evidence: Evidence) -> float:
     """
     if not may_run_an_unknown_job(evidence):
         return 0.0
-    returned_at = evidence.observed_at if evidence.last_registered_at is None else evidence.last_registered_at
     ended_at = evidence.job_ended_at
-    is_doubtful = ended_at is not None and (returned_at or 0.0) <= ended_at + STALE_LIST_SECONDS
+    is_doubtful = ended_at is not None and (evidence.returned_at or 0.0) <= ended_at + STALE_LIST_SECONDS
     return DOUBTFUL_JOB_SECONDS if is_doubtful else LONGEST_JOB_SECONDS
 
 

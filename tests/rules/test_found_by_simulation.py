@@ -10,9 +10,11 @@ from ghapp.runners.absence import RunnerList, folds_of_get, folds_of_list
 from ghapp.runners.evidence import STALE_LIST_SECONDS
 from ghapp.runners.observations import (
     LIST_LAG_SECONDS,
+    get_missed,
     job_ended,
     job_started,
     registration_seen,
+    removed,
 )
 from ghapp.runners.verdict import Limits, State, judge
 from tests.rules.builders import NOW, lost, online, present, proving, registration, survey
@@ -80,6 +82,27 @@ def test_the_fuse_does_not_wait_for_a_runner_whose_job_was_over(removed_at, gran
         [(acted_on, State.INVALIDATED), (spent, State.RETIRED)], proving(), survey(), NOW + 1, FuseLimits()
     )
     assert (counted.granted, counted.accepted) == (granted, 1)
+
+
+GRANTED = lost(granted_at=NOW, event_id="e1")
+RETURNED = registration_seen(GRANTED, registration(online=True), NOW + 1, listed=False)
+
+
+@pytest.mark.parametrize(
+    ("known", "was_deleted", "event_id"),
+    [
+        (GRANTED, False, "e1"),
+        (job_started(GRANTED, 7, NOW - 60), False, "e1"),
+        (RETURNED, False, None),
+        (get_missed(RETURNED, NOW + 2), False, None),
+        (RETURNED, True, "e1"),
+    ],
+    ids=["nothing", "a job was reported", "it was back", "it was back, and is missing again", "it was back until then"],
+)
+def test_a_removal_that_answers_404_restores_no_grant_that_a_return_has_revoked(known, was_deleted, event_id):
+    after = removed(known, NOW + 3, granted=GRANTED, was_deleted=was_deleted)
+    assert after.event_id == event_id
+    assert (after.removed_at is not None) is (event_id is not None)
 
 
 def test_a_job_reported_after_the_confirmation_revokes_the_confirmation():

@@ -40,6 +40,7 @@ _unlisted, _get_missed, _tally, _prove = (
 )
 _judge, _start_proving, _candidates = verdict.judge, fuse._start_proving, decision._candidates
 _next_fuse = decision._Counts.next_fuse
+_removed = observations.removed
 _decide, _may_act, _job_ended = decision.decide, steps.may_act, observations.job_ended
 _written_off, _wait_out = decision._written_off, fuse._wait_out
 _explains_for = churn._explains_for
@@ -315,6 +316,12 @@ def _still_retired_for_long(known: Any, at: float, **_: bool) -> float | None:
     return None if known.retired_at is None or at > known.retired_at + 300.0 else known.retired_at
 
 
+def _removed_at_any_rate(known: Any, at: float, granted: Any = None, *, was_deleted: bool = False) -> Any:
+    if granted is not None and known.granted_at is None:
+        known = known._replace(confirmed_at=granted.confirmed_at, granted_at=granted.granted_at)
+    return _removed(known, at, granted, was_deleted=was_deleted)
+
+
 def _accepted_on_any_grant(known: Any, event_id: str, at: float) -> Any:
     return known if known is None else observations.replaced(known, at)
 
@@ -550,6 +557,7 @@ MUTATIONS: Mapping[str, Mutation] = {
         ),
     ),
     "an accepted request is recorded on any grant": (Patch(steps, "accepted", _accepted_on_any_grant),),
+    "a removal restores what a return has revoked": (Patch(observations, "removed", _removed_at_any_rate),),
     "the control list of a confirmation is folded for the suspects alone": (
         Patch(absence, "folds_of_control", lambda _control, _absent, _at: {}),
     ),
@@ -673,6 +681,7 @@ CAUGHT_BY: Mapping[str, int] = {
     "a fuse keeps the name of its pool": 7,
     "no look between the second 404 and the removal": 56,
     "an accepted request is recorded on any grant": 9,
+    "a removal restores what a return has revoked": 9886,
     "the control list of a confirmation is folded for the suspects alone": 34,
     "a fuse of a pool that has no runner left stays stopped": 11,
     "late deliveries do not hold a confirmation": 12,

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
 
+from ghapp.github.installation_client import InstallationClient
 from ghapp.installations.installation import Installation
 from ghapp.installations.pool_matching import ALL_POOLS
 from ghapp.pods.pod import Pod
@@ -101,22 +103,35 @@ async def test_a_stop_between_a_conflict_and_the_next_read_is_obeyed(story, come
         assert app.cluster.done == []
 
 
+@contextmanager
+def during_the_removal_of_the_registration(app, comes):
+    """Runs `comes` while GitHub answers our DELETE."""
+    remove = InstallationClient.remove_runner
+
+    async def remove_and_run(self, runner_id):
+        removal = await remove(self, runner_id)
+        await comes(app)
+        return removal
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(InstallationClient, "remove_runner", remove_and_run)
+        yield
+
+
+async def test_a_runner_that_github_returns_while_it_answers_404_to_our_removal_is_not_replaced(story):
+    async with fleet(story, "pods") as app:
+        with during_the_removal_of_the_registration(app, a_registration_seen):
+            assert await app.remediate() == "held"
+        evidence = await app.evidence()
+        assert (evidence.granted_at, evidence.confirmed_at, evidence.removed_at) == (None, None, None)
+        assert app.cluster.done == []
+
+
 async def test_a_claim_during_the_removal_of_the_registration_keeps_the_pod_until_its_release(story):
     async with fleet(story, "pods") as app:
         await offline_for_too_long(app)
         app.cluster.found_pods[app.name] = standing("pods", app.name, app.app.clock())[0]
-        installation_client = await app.app.context.github.installation_client(
-            await app.app.context.installations.one(app.app.installation)
-        )
-        remove = type(installation_client).remove_runner
-
-        async def claimed_meanwhile(self, runner_id):
-            text = await remove(self, runner_id)
-            await a_claim(app)
-            return text
-
-        with pytest.MonkeyPatch.context() as patched:
-            patched.setattr(type(installation_client), "remove_runner", claimed_meanwhile)
+        with during_the_removal_of_the_registration(app, a_claim):
             assert await app.remediate() == "held"
         assert app.cluster.done == []
         await app.app.context.pod_claims.release(app.app.installation, app.name)
