@@ -43,7 +43,11 @@ def configure(log_format: Literal["json", "console"] | None, *, quiet: bool = Fa
     ending: list[Any] = [
         structlog.processors.format_exc_info,
         _redact,
-        *([_on_one_line, structlog.dev.ConsoleRenderer()] if console else [structlog.processors.JSONRenderer()]),
+        *(
+            [_on_one_line, structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())]
+            if console
+            else [structlog.processors.JSONRenderer()]
+        ),
     ]
     structlog.configure(
         processors=[*shared, _redact, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],

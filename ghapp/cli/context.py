@@ -53,7 +53,7 @@ def settings_here() -> Settings:
     from ghapp.local.local_redis import is_listening
 
     settings = Settings.read(os.environ)
-    log.configure(settings.log_format, quiet=True)
+    log.configure(settings.log_format or "console", quiet=True)
     path = settings.state_dir / "redis" / "redis.sock"
     if settings.redis_url is None and is_listening(path):
         return replace(settings, redis_url=f"unix://{quote(str(path))}")

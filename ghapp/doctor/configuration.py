@@ -46,7 +46,7 @@ def _of_state_directory(path: Path) -> Finding:
 
 def _page(settings: Settings) -> str:
     if settings.public_url is None:
-        return "GHAPP_PUBLIC_URL is not set: check runs and notifications have no links to the page"
+        return "check runs and notifications have no links to the page, because GHAPP_PUBLIC_URL is not set"
     return f"{settings.public_url.rstrip('/')}/; check runs and notifications link to it"
 
 

@@ -310,10 +310,18 @@ def orphan_document(org: str, found: Orphan) -> dict[str, Any]:
 
 
 def history(evidence: Evidence, survey: Survey, claim: PodClaim | None = None) -> list[Fact]:
-    """Returns the evidence in order of time."""
+    """Returns the evidence in order of time; facts of one second in the order in which they follow each other.
+
+    GitHub dates jobs by the second, and `ghapp` what it sees by less.
+    """
+    of = evidence.absent_of
+    read = "list that changed while it was read" if of is None else f"complete list of {of}"
     facts: list[tuple[float | None, Source, str]] = [
         (evidence.first_seen, "list" if evidence.registered else "delivery", "first seen"),
+        (evidence.job_started_at, "delivery", f"took job {evidence.job_id}"),
+        (evidence.job_ended_at, "delivery", f"ended job {evidence.job_id}"),
         (evidence.offline_since, "list", "offline"),
+        (evidence.absent_since, "list", f"absent from a {read}"),
         (evidence.missing_at, "get", "404"),
         (evidence.confirmed_at, "get", "404 again, and a complete control list without it"),
         (evidence.back_at, "list", "registered again after an absence"),
@@ -322,18 +330,6 @@ def history(evidence: Evidence, survey: Survey, claim: PodClaim | None = None) -
         (None if _is_left_to_arc(evidence) else evidence.removed_at, "claim", "registration removed"),
         (evidence.replaced_at, "claim", "replacement accepted"),
     ]
-    if evidence.job_started_at is not None:
-        facts.append((evidence.job_started_at, "delivery", f"took job {evidence.job_id}"))
-    if evidence.job_ended_at is not None:
-        facts.append((evidence.job_ended_at, "delivery", f"ended job {evidence.job_id}"))
-    if evidence.absent_since is not None:
-        of = evidence.absent_of
-        text = (
-            "absent from a list that changed while it was read"
-            if of is None
-            else f"absent from a complete list of {of}"
-        )
-        facts.append((evidence.absent_since, "list", text))
     if evidence.deletion is not None:
         facts += _in_cluster(evidence.deletion)
     if (failed := failed_calls(evidence)) is not None:
@@ -342,7 +338,8 @@ def history(evidence: Evidence, survey: Survey, claim: PodClaim | None = None) -
         facts.append(listing)
     if claim is not None:
         facts.append((claim.claimed_at, "claim", _claimed(claim)))
-    return sorted((at, source, text) for at, source, text in facts if at is not None)
+    dated = ((at, source, text) for at, source, text in facts if at is not None)
+    return sorted(dated, key=lambda fact: int(fact[0]))
 
 
 def last_listing(evidence: Evidence, survey: Survey) -> Fact | None:

@@ -40,7 +40,7 @@ def loss_headlines(fleet: FleetView, pools: Sequence[PoolView], now: float) -> I
         worst = _worst(statuses)
         total = len(pool.members)
         healed = [each for each in pool.healed if since is not None and (each.evidence.healed_at or 0.0) >= since]
-        unanswered = sum(is_unanswered(each, now, fleet.fuse_limits.prove_seconds) for each in statuses)
+        unanswered = [each for each in statuses if is_unanswered(each, now, fleet.fuse_limits.prove_seconds)]
         step, command = _step(fleet, pool, worst, unanswered, len(healed))
         progress = _progress(statuses, len(healed), worst)
         if pool.fuse.position is Position.STOPPED and not worst.is_stopped:
@@ -66,11 +66,13 @@ def loss_headlines(fleet: FleetView, pools: Sequence[PoolView], now: float) -> I
 def _effect(demand: PoolDemand) -> str:
     """Returns whether people feel a loss: how many jobs wait for the pool, and how many of its runners are idle."""
     jobs = (
-        f"{counted(demand.queued, 'job')} {'waits' if demand.queued == 1 else 'wait'}"
+        f"{counted(demand.queued, 'job')} {'waits' if demand.queued == 1 else 'wait'} for the pool"
         if demand.queued
-        else "no job waits"
+        else "no job waits for the pool"
     )
-    runners = f"{counted(demand.idle, 'runner')} {are(demand.idle)} idle" if demand.idle else "no runner is idle"
+    runners = (
+        f"{counted(demand.idle, 'runner')} of it {are(demand.idle)} idle" if demand.idle else "no runner of it is idle"
+    )
     return f"; {jobs}, {runners}"
 
 
@@ -146,17 +148,29 @@ def blocker_text(alike: Sequence[ReplacementStatus]) -> str:
     return texts.most_common(1)[0][0]
 
 
-def _step(fleet: FleetView, pool: PoolView, worst: ReplacementStatus, unanswered: int, healed: int) -> tuple[str, str]:
-    """Returns what to do next about lost runners of a pool, and the command for it."""
+def _step(
+    fleet: FleetView,
+    pool: PoolView,
+    worst: ReplacementStatus,
+    unanswered: Sequence[ReplacementStatus],
+    healed: int,
+) -> tuple[str, str]:
+    """Returns what to do next about lost runners of a pool, and the command for it.
+
+    The controller is not blamed for requests of batches that are proven: jobs prove them where the pool's own newcomers
+    hide the successors.
+    """
     org, prove_seconds = fleet.org, duration(fleet.fuse_limits.prove_seconds)
-    if unanswered and unanswered <= healed and not worst.is_stopped:
-        late = (
-            f"those of {counted(unanswered, 'request')} are late, or hidden among the pool's own newcomers for an hour"
-        )
-        return f"wait: most successors are online; {late}", ""
-    if unanswered and not worst.is_stopped:
+    proven_at, late = _proven_at(pool.fuse), ""
+    if sum((each.since or 0.0) >= proven_at for each in unanswered) > healed and not worst.is_stopped:
         since = "accepted the requests, and no runner came online"
         return f"find out why the controller of {pool.name} {since}; see its log and its machines", ""
+    if unanswered and not worst.is_stopped:
+        shown = "most successors are online" if len(unanswered) <= healed else "jobs show that the losses are real"
+        which = f"those of {counted(len(unanswered), 'request')}"
+        late = f"{shown}; {which} are late, or hidden among the pool's own newcomers for an hour"
+        if worst.blocked_by is not ReplacementBlocker.FUSE:
+            return f"wait: {late}", ""
     if pool.fuse.position is Position.STOPPED and not worst.is_stopped:
         return _after_stop(pool.fuse), _resume_stopped(fleet, pool)
     match worst.blocked_by:
@@ -170,7 +184,7 @@ def _step(fleet: FleetView, pool: PoolView, worst: ReplacementStatus, unanswered
         case ReplacementBlocker.FUSE:
             proof = proof_in_words(is_of_all=pool.is_whole_fuse)
             follows = f"when {proof} of this one are online, or {prove_seconds} after its last request if any is"
-            return f"wait: the next batch follows {follows}; with none, the fuse stops", ""
+            return f"wait: the next batch follows {follows}; with none, the fuse stops{late and f'; {late}'}", ""
         case ReplacementBlocker.NO_POOL:
             return f"add a [[pools]] table for {pool.name}", shell_command("ghapp", "init", "--org", org)
         case ReplacementBlocker.PERMISSION | ReplacementBlocker.CLUSTER:
@@ -179,6 +193,12 @@ def _step(fleet: FleetView, pool: PoolView, worst: ReplacementStatus, unanswered
             return "wait: replacement goes on by itself once GitHub answers", ""
         case _:
             return "nothing to do: replacement goes on by itself", ""
+
+
+def _proven_at(fuse: Fuse) -> float:
+    """Returns until when what was requested is proven (epoch seconds)."""
+    began_at = fuse.batch_at if fuse.reason is FuseReason.BATCH_ONLINE else fuse.healed_at
+    return began_at or 0.0
 
 
 def _resume_stopped(fleet: FleetView, pool: PoolView) -> str:

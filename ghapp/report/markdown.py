@@ -65,7 +65,8 @@ def cut(head: str, rows: Iterable[str], count: int, room: int, what: str) -> str
 
     Args:
         head: text before the first row; the head and the note must fit together.
-        rows: lines without line breaks; the iterable is consumed only as far as rows fit.
+        rows: lines without line breaks; the iterable is consumed only as far as rows fit, and may have fewer than
+            `count`.
         count: total number of rows.
         room: maximum length of the result, in characters.
         what: plural noun for the rows, for the note.
@@ -75,11 +76,13 @@ def cut(head: str, rows: Iterable[str], count: int, room: int, what: str) -> str
     for each in rows:
         length += 1 + len(each)
         if length > room:
-            return "\n".join(shown[:beside_note]) + _left_out(count - (beside_note - 1), what)
+            break
         shown.append(each)
         if length + note <= room:
             beside_note = len(shown)
-    return "\n".join(shown)
+    if len(shown) - 1 == count:
+        return "\n".join(shown)
+    return "\n".join(shown[:beside_note]) + _left_out(count - (beside_note - 1), what)
 
 
 def block(lines: Sequence[str], room: int, *, middle: bool = False) -> str:

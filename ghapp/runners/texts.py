@@ -147,7 +147,8 @@ def runners_text(fleet: FleetView, pools: Sequence[PoolView], now: float, room: 
         unknown = sum(pool.count[State.UNKNOWN] for pool in pools)
         if unknown:
             return f"{before}No runner is known to be offline or invalidated; {unknown:,} {are(unknown)} unknown."
-        return before + "No runner is offline or invalidated."
+        when = " in the last complete list" if fleet.view.survey.failing_since is not None else ""
+        return f"{before}No runner is offline or invalidated{when}."
     shared = _shared_texts(each.replacement for each, _ in listed)
     before += "".join(f"- {_code_of(status)}: {prose(status.text)}\n" for status in shared) + ("\n" if shared else "")
     head = heading("Runner", "State", "Since", "Reason", "Pool", "Labels", "Replacement")

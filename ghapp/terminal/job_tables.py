@@ -23,6 +23,7 @@ from ghapp.terminal.tables import (
 from ghapp.untrusted_text import visible
 from ghapp.wording import counted, duration
 from ghapp.workflow_jobs.demand import NO_POOL
+from ghapp.workflow_jobs.explanation import usual_wait
 from ghapp.workflow_jobs.labels import labels_text
 
 MOST_EXPLANATIONS = 5
@@ -119,7 +120,7 @@ def _explanation(document: Mapping[str, Any], page: str | None) -> list[Text]:
     head.append(f": {why['reason']} since {why['since']}")
     if why["ahead"] is not None:
         typical = why["typical_wait_seconds"]
-        usual = "" if typical is None else f"; the typical wait of the pool is {duration(typical)}"
+        usual = "" if typical is None else f"; {usual_wait(duration(typical))}"
         lines.append(f"jobs ahead in pool {document['pool']}: {why['ahead']}{usual}")
     for number, each in enumerate(why["next"], 1):
         lines += [f"{number}. {each['step']}", f"   {each['why']}"]

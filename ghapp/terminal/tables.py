@@ -21,8 +21,9 @@ from ghapp.installations.pool_matching import LONGEST_POOL
 from ghapp.leaks.tick import WAITS
 from ghapp.pods.phantom_kinds import KNOWN_SOON, may_be_phantoms
 from ghapp.report.documents import timestamp
+from ghapp.runners.next_attempt import blindness_of
 from ghapp.runners.verdict import Reason
-from ghapp.untrusted_text import visible
+from ghapp.untrusted_text import shell_command, visible
 from ghapp.wording import duration
 
 ANY_WIDTH = 100_000
@@ -182,7 +183,7 @@ def _without(table: Table, header: str) -> Table:
 
 
 def sweeps_table(accounts: Iterable[Any]) -> RenderableType:
-    """Returns a row per sweep: what it found and what it cost; below, what happens next to lost runners."""
+    """Returns a row per sweep: what it found and cost; below, what happens next to lost runners, and why one failed."""
     accounts = [*accounts]
     numbers = ("runners", "suspects", "lost", "calls", "billable", "ms", "calls left", "next in")
     table = new_table("org", *numbers, "problem", sentences=["problem"])
@@ -190,8 +191,12 @@ def sweeps_table(accounts: Iterable[Any]) -> RenderableType:
         seen = (each.runners, each.suspects) if each.runners or not each.flaw else ("-", "-")  # the list failed
         cells = (*seen, each.losses.runners, each.calls, each.billable, round(each.milliseconds), each.left)
         table.add_row(each.org, *(str(cell) for cell in cells), f"{each.next_in:.0f} s", each.flaw)
-    lost = [copyable(f"{each.org}: {each.losses.in_words}", "red") for each in accounts if each.losses.runners]
-    return Group(ShrinkingTable(table, ["billable", "ms"]), *lost)
+    lines = [copyable(f"{each.org}: {each.losses.in_words}", "red") for each in accounts if each.losses.runners]
+    for each in (each for each in accounts if each.flaw):
+        why = blindness_of(each.flaw, each.org)
+        lines.append(copyable(f"{each.org}: {why.meaning} ({each.flaw})", "yellow"))
+        lines.append(copyable(f"  → {why.fix.format(org=shell_command(each.org))}", "dim"))
+    return Group(ShrinkingTable(table, ["billable", "ms"]), *lines)
 
 
 def remote_sweeps_text(sweeps: Iterable[Any]) -> RenderableType:

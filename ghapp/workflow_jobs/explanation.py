@@ -9,7 +9,7 @@ from ghapp.installations.pool_matching import ALL_POOLS, GENERIC_LABELS, rule_na
 from ghapp.remediation.fuse import resume_command
 from ghapp.remediation.status import ReplacementBlocker, ReplacementTerms, pool_block
 from ghapp.untrusted_text import shell_command
-from ghapp.wording import are, counted, duration
+from ghapp.wording import are, duration
 from ghapp.workflow_jobs.capacity import NOT_ASSIGNED_SECONDS
 from ghapp.workflow_jobs.job import Job
 from ghapp.workflow_jobs.job_queue import JobQueue
@@ -139,13 +139,18 @@ def _group(queue: JobQueue, job: Job, placement: Placement) -> _Words:
     return text, [QueueStep(f"{step} in the runner group {names}", "GitHub assigns no job against the group's access")]
 
 
-def _busy(queue: JobQueue, job: Job, placement: Placement) -> _Words:
-    online, ahead, pool = placement.count("online"), queue.ahead(job), placement.pool
-    text = f"{_all_runners(online)} of {placement.pools} {are(online)} busy; {counted(ahead, 'job')} ahead"
+def usual_wait(median: str) -> str:
+    """Returns what a median wait says: a job that waits longer is none of the half that it is about."""
+    return f"half of the pool's jobs that started in the last hour had waited at most {median}"
+
+
+def _busy(queue: JobQueue, _job: Job, placement: Placement) -> _Words:
+    online, pool = placement.count("online"), placement.pool
+    text = f"{_all_runners(online)} of {placement.pools} {are(online)} busy"
     typical = queue.typical_wait_seconds(pool)
     usual = "no job of the pool started within the last hour"
     if typical is not None:
-        usual = f"the median wait in the last hour was {duration(typical)}"
+        usual = usual_wait(duration(typical))
     steps = [QueueStep("wait", usual)]
     if lost := placement.count("lost"):
         steps += _held(queue, placement.pool, lost)

@@ -17,7 +17,7 @@ from ghapp.web.pages.views.wording import Moment, exact, moment, page_duration, 
 from ghapp.wording import capitalized, sentence
 from ghapp.workflow_jobs.demand import PoolDemand, demand
 from ghapp.workflow_jobs.documents import JOB_STATES, select_jobs, state_of
-from ghapp.workflow_jobs.explanation import QueueExplanation, QueueStep, explain
+from ghapp.workflow_jobs.explanation import QueueExplanation, QueueStep, explain, usual_wait
 from ghapp.workflow_jobs.job import Job, JobSearch, is_sha
 from ghapp.workflow_jobs.job_queue import JobQueue
 from ghapp.workflow_jobs.labels import labels_text
@@ -294,7 +294,7 @@ class WhyView(NamedTuple):
     sentence: str
     since: Moment | None
     ahead: int | None
-    typical: str
+    usual: str
     stuck: bool
 
 
@@ -393,7 +393,7 @@ def _why(line: JobLine, found: QueueExplanation, now: float) -> WhyView:
         sentence=sentence(found.text),
         since=moment(found.since, now),
         ahead=found.ahead,
-        typical="" if typical is None else page_duration(typical),
+        usual="" if typical is None else usual_wait(page_duration(typical)),
         stuck=line.stuck,
     )
 

@@ -74,7 +74,7 @@ async def test_jobs_are_selected_and_sorted(known, options, listed):
 async def test_the_text_has_the_reason_and_the_number_of_jobs_not_shown(known):
     await three_jobs(known)
     shown = (await known.ask("jobs", "--sort", "age", "--limit", "2")).stdout
-    assert " AllBusy (1 job): the only runner of linux-4vcpu is busy; 0 jobs ahead → wait\n" in shown
+    assert " AllBusy (1 job): the only runner of linux-4vcpu is busy → wait\n" in shown
     assert "linux-1" in shown
     assert shown.startswith(" 2 of 3 jobs; 2 queued, 1 running\n")
     assert shown.endswith(" 1 more; --limit 3 shows all\n")

@@ -510,7 +510,7 @@ def test_the_durability_of_writes_is_reported_with_its_cost(fsync, status, named
     ("environ", "text"),
     [
         ({"GHAPP_PUBLIC_URL": "https://ghapp.example.com"}, "https://ghapp.example.com/; check runs and notifications"),
-        ({}, "GHAPP_PUBLIC_URL is not set: check runs and notifications have no links to the page"),
+        ({}, "check runs and notifications have no links to the page, because GHAPP_PUBLIC_URL is not set"),
     ],
     ids=["public", "not public"],
 )

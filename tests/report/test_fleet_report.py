@@ -290,6 +290,11 @@ def test_a_healthy_fleet_has_a_short_text_without_fuses():
     assert report.text == "No runner is offline or invalidated."
 
 
+def test_while_lists_fail_the_text_says_of_which_list_it_is():
+    report = report_on(fleet(survey=survey(failing_since=NOW - 9, failure="PermissionMissing")), NOW)
+    assert report.text == "No runner is offline or invalidated in the last complete list."
+
+
 @pytest.mark.parametrize(
     ("fuse", "expected"),
     [

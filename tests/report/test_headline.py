@@ -290,6 +290,29 @@ def test_a_controller_of_which_most_requests_have_successors_is_not_blamed():
     assert "accepted the requests, and no runner came online" in headline.step
 
 
+@pytest.mark.parametrize(
+    ("fuse", "step"),
+    [
+        ({"batch_at": NOW - 400}, "find out why the controller"),
+        ({"batch_at": NOW - 400, "reason": FuseReason.BATCH_ONLINE}, "find out why the controller"),
+        ({"batch_at": NOW - 100}, "find out why the controller"),
+        ({"batch_at": NOW - 100, "reason": FuseReason.BATCH_ONLINE}, "wait: the next batch follows when two thirds"),
+    ],
+    ids=["the first batch", "the present one", "another reason", "a proven one"],
+)
+def test_the_controller_is_not_blamed_for_the_requests_of_a_batch_that_jobs_have_proven(fuse, step):
+    late = requested(2, NOW - 301, confirmed_at=NOW - 400)
+    headline = found(online(1), late, lost(3), fuses={POOL: proving(**fuse)})[0]
+    assert headline.step.startswith(step)
+    assert ("jobs show that the losses are real; those of 1 request are late" in headline.step) is ("wait" in step)
+
+
+def test_once_a_fuse_is_healed_the_controller_is_not_blamed_for_a_late_successor():
+    fuse = Fuse(healed_at=NOW - 100, reason=FuseReason.HEALED)
+    headline = found(online(1), requested(2, NOW - 301, confirmed_at=NOW - 400), fuses={POOL: fuse})[0]
+    assert headline.step.startswith("wait: jobs show that the losses are real; those of 1 request are late")
+
+
 def test_while_a_fuse_proves_the_step_says_until_when():
     fuse = proving(batch=3, allowed=3)
     (headline, *_) = found(online(1), requested(2, NOW, granted_at=NOW), lost(3), fuses={POOL: fuse})
@@ -781,9 +804,9 @@ def test_only_what_a_person_can_end_needs_a_person_while_github_cannot_be_read(r
 @pytest.mark.parametrize(
     ("queued", "idle", "effect"),
     [
-        (0, 43, "no job waits, 43 runners are idle"),
-        (1, 0, "1 job waits, no runner is idle"),
-        (12, 1, "12 jobs wait, 1 runner is idle"),
+        (0, 43, "no job waits for the pool, 43 runners of it are idle"),
+        (1, 0, "1 job waits for the pool, no runner of it is idle"),
+        (12, 1, "12 jobs wait for the pool, 1 runner of it is idle"),
     ],
 )
 def test_the_headline_of_a_loss_says_whether_jobs_wait_and_that_is_no_news(queued, idle, effect):

@@ -76,6 +76,11 @@ WHOLE = "\n".join(("head", *ROWS))
 NOTE = "\n\n… and 20 more runners, left out (GitHub's limit)."
 
 
+def test_rows_that_are_not_given_are_counted():
+    assert cut("head", ROWS[:3], 20, len(WHOLE), "runners").splitlines()[:4] == ["head", *ROWS[:3]]
+    assert "17 more runners" in cut("head", ROWS[:3], 20, len(WHOLE), "runners")
+
+
 def test_a_text_that_fits_is_not_cut():
     assert cut("head", ROWS, 20, len(WHOLE), "runners") == WHOLE
     assert cut("head", [], 0, 4, "runners") == "head"

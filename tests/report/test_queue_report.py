@@ -37,7 +37,10 @@ def test_a_job_that_cannot_start_is_explained_with_next_steps():
     assert report.title == "No runner has the labels of this job"
     assert report.conclusion is None
     assert "1 job of `acme/api` waits for a self-hosted runner, the oldest since 2026-09-21T" in report.summary
-    assert "1. Change linux-4vpcu to linux-4vcpu in runs-on. A runner or a pool has that label." in report.summary
+    assert (
+        "1. Change linux-4vpcu to linux-4vcpu in runs-on. That is the nearest label of a runner or a pool."
+        in report.summary
+    )
     assert f"| [`test`]({PAGE}) |" in report.text
     assert "NoRunnerWithLabels" in report.text
 

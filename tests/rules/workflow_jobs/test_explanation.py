@@ -131,8 +131,8 @@ def test_the_typical_wait_is_the_median_of_the_jobs_that_started_within_the_hour
     running = [started(13, 600, NOW - 3600, "running")]
     found = explained([busy(), busy()], running, ended=waits)
     assert found.typical_wait_seconds == 90
-    assert found.text == "all 2 runners of linux-4vcpu are busy; 0 jobs ahead"
-    assert found.next[0] == ("wait", "the median wait in the last hour was 90 s")
+    assert found.text == "all 2 runners of linux-4vcpu are busy"
+    assert found.next[0] == ("wait", "half of the pool's jobs that started in the last hour had waited at most 90 s")
     assert explained([busy()]).typical_wait_seconds is None
 
 
