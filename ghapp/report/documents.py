@@ -8,7 +8,7 @@ The typed dictionaries are the only definition of their documents: the API's des
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Annotated, Any, Literal, TypedDict
@@ -223,6 +223,21 @@ def is_past(document: HealthDocument) -> bool:
     remediation = document["remediation"]
     is_over = document["healed"] or remediation["status"] == ReplacementStage.REQUESTED
     return not remediation["open"] and (is_over or document["state"] in (State.INVALIDATED, State.RETIRED))
+
+
+HEALED, NO_SUCCESSOR = "healed", "no-successor"
+"""How a loss ended, beside the states of a runner."""
+
+
+def listed_state(document: Mapping[str, Any]) -> str:
+    """Returns the state of a runner as tables list it: of a lost runner `invalidated`, and once its loss is over, how it ended."""
+    remediation = document["remediation"]
+    if remediation["open"]:
+        return State.INVALIDATED.value
+    if document["healed"]:
+        return HEALED
+    is_over = document["state"] == State.INVALIDATED or remediation["status"] == ReplacementStage.REQUESTED
+    return NO_SUCCESSOR if is_over else str(document["state"])
 
 
 def never_seen(org: str, runner_id: int | None, name: str | None) -> HealthDocument:

@@ -28,7 +28,7 @@ from ghapp.cli.options import (
 )
 from ghapp.errors import GhappError
 from ghapp.exit_codes import FAILED
-from ghapp.report.documents import HealthDocument
+from ghapp.report.documents import HEALED, NO_SUCCESSOR, HealthDocument
 from ghapp.runners.verdict import State
 from ghapp.settings import Settings
 
@@ -103,8 +103,8 @@ async def _sweep(settings: Settings, org: str | None, *, act: bool) -> list[Any]
 @POOL
 @click.option(
     "--state",
-    type=NameChoice([each.value for each in State], {"lost": State.INVALIDATED.value}),
-    help="Only runners in this state.",
+    type=NameChoice([*(each.value for each in State), HEALED, NO_SUCCESSOR], {"lost": State.INVALIDATED.value}),
+    help="Only runners in this state, or whose loss ended so.",
 )
 @click.option("--all", "everyone", is_flag=True, help="Also runners retired or healed within the last 24 hours.")
 @sort(worst="the ill ones first", name="by organization, pool and name", seen="seen longest ago first")
@@ -129,12 +129,12 @@ def runners(
 ) -> None:
     """List the runners as last known, the pools' queues, and phantoms: pods and objects that count as runners.
 
-    Retired and healed runners are counted but not listed, unless --all or --state retired selects them: invalidated
-    are those whose replacement runner is not online yet.
+    Retired and healed runners are counted but not listed, unless --all or --state selects them: invalidated are those
+    whose replacement runner is not online yet.
 
     Example: ghapp runners --org acme --state suspect
     """
-    from ghapp.report.documents import is_past
+    from ghapp.report.documents import is_past, listed_state
 
     if web:
         shown = "all" if everyone else state
@@ -153,8 +153,9 @@ def runners(
     fleet = query(read)
     known = fleet.runners
     left = [each for each in known if is_past(each)]
-    current = known if everyone or state == State.RETIRED else [each for each in known if each not in left]
-    documents = [each for each in current if state in (None, each["state"])]
+    is_past_too = everyone or state in (State.RETIRED, HEALED, NO_SUCCESSOR)
+    current = known if is_past_too else [each for each in known if each not in left]
+    documents = [each for each in current if state in (None, each["state"], listed_state(each))]
     if sort == "worst":
         documents.sort(key=lambda each: (is_past(each), WORST_FIRST.index(each["state"])))
     if sort == "seen":

@@ -12,7 +12,7 @@ from ghapp.deaths.death import Death, is_of
 from ghapp.installations.pool_matching import PoolMatcher
 from ghapp.pods.pod_claim import claim_on
 from ghapp.remediation.status import ReplacementStage, ReplacementStatus, is_healed, is_loss_over, is_lost
-from ghapp.report.documents import Fact, HealthDocument, death_document, history
+from ghapp.report.documents import HEALED, NO_SUCCESSOR, Fact, HealthDocument, death_document, history
 from ghapp.report.org_view import OrgView
 from ghapp.runners.evidence import Evidence
 from ghapp.runners.verdict import State, Verdict, judge
@@ -22,7 +22,7 @@ from ghapp.workflow_jobs.job import Job
 
 MOST_LABELS = 6
 
-CURRENT, EVERY, HEALED, NO_SUCCESSOR = "", "all", "healed", "no-successor"
+CURRENT, EVERY = "", "all"
 GONE = ("retired", HEALED, NO_SUCCESSOR)
 """States of runners that do not count now."""
 

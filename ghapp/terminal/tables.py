@@ -20,7 +20,7 @@ from ghapp.deaths.cause import HAPPENED, Cause
 from ghapp.installations.pool_matching import LONGEST_POOL
 from ghapp.leaks.tick import WAITS
 from ghapp.pods.phantom_kinds import KNOWN_SOON, may_be_phantoms
-from ghapp.report.documents import timestamp
+from ghapp.report.documents import HEALED, NO_SUCCESSOR, listed_state, timestamp
 from ghapp.runners.next_attempt import blindness_of
 from ghapp.runners.verdict import Reason
 from ghapp.untrusted_text import shell_command, visible
@@ -41,8 +41,8 @@ COLOURS = {
     "invalidated": "red",
     "retired": "bright_black",
     "unknown": "bright_black",
-    "healed": "green",
-    "no-successor": "bright_black",
+    HEALED: "green",
+    NO_SUCCESSOR: "bright_black",
 }
 
 ABSENT = ("suspect", "invalidated", "retired")
@@ -225,7 +225,7 @@ def runners_table(
         table.add_row(*first, _state(each), each["reason"], *held, _last_seen(each, now))
     name_has_pool = all(each["name"].startswith(str(each["pool"])) for each in rows)
     optional = [*constant_column("org", rows), *(["pool"] if name_has_pool else []), "id"]
-    counts = Counter(_shown_state(each) for each in documents if each["state"] != "healthy")
+    counts = Counter(listed_state(each) for each in documents if each["state"] != "healthy")
     parts: list[RenderableType] = [
         count_line(len(rows), total, "runner", counts),
         ShrinkingTable(table, optional),
@@ -233,7 +233,7 @@ def runners_table(
     if len(rows) < len(documents):
         parts.append(more_line(len(documents) - len(rows), len(rows)))
     if left:
-        counts = Counter(_shown_state(each) for each in left)
+        counts = Counter(listed_state(each) for each in left)
         summary = ", ".join(f"{counts[each]} {each}" for each in sorted(counts))
         parts.append(CopyableText(f" {summary} within the last 24 hours; --all shows them", "dim italic"))
     return Group(*parts)
@@ -263,7 +263,7 @@ def _last_seen(document: Mapping[str, Any], now: float) -> str:
 
     A lost runner whose replacement runner is online is healed, and no longer invalidated.
     """
-    if _shown_state(document) == "healed" and document["remediation"]["since"] is not None:
+    if listed_state(document) == HEALED and document["remediation"]["since"] is not None:
         return f"healed {duration(now - epoch(document['remediation']['since']))} ago"
     if document["state"] in ABSENT and document["since"] is not None:
         return f"{document['state']} for {duration(now - epoch(document['since']))}"
@@ -446,19 +446,8 @@ def ago(timestamp: str | None, now: float) -> str:
     return "" if timestamp is None else f"{duration(now - epoch(timestamp))} ago"
 
 
-def _shown_state(document: Mapping[str, Any]) -> str:
-    """Returns the state; of a lost runner `invalidated`, and once its loss is over, how it ended."""
-    remediation = document["remediation"]
-    if remediation["open"]:
-        return "invalidated"
-    if document["healed"]:
-        return "healed"
-    is_over = document["state"] == "invalidated" or remediation["status"] == "requested"
-    return "no-successor" if is_over else str(document["state"])
-
-
 def _state(document: Mapping[str, Any]) -> Text:
-    state = _shown_state(document)
+    state = listed_state(document)
     return Text(state, COLOURS[state])
 
 

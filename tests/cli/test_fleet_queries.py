@@ -284,6 +284,7 @@ async def test_runners_in_a_state_are_counted_apart_from_those_whose_loss_is_ove
     assert "linux-3" not in text
     assert text.endswith(" 1 healed within the last 24 hours; --all shows them\n")
     row = next(line for line in (await known.ask("runners", "--all")).stdout.splitlines() if "linux-3" in line)
+    assert [each["name"] for each in (await known.json("runners", "--state", "healed"))["runners"]] == ["linux-3"]
     assert " healed " in row
     assert "invalidated for" not in row
 

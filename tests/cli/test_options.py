@@ -118,7 +118,7 @@ async def test_a_pool_without_jobs_or_deaths_is_none_the_less_known(known, pool)
         ("explain acme z", []),
         ("jobs --org acme --pool lin", ["linux-4vcpu"]),
         ("jobs --org nope --pool ", []),
-        ("runners --state he", ["healthy"]),
+        ("runners --state he", ["healthy", "healed"]),
         ("pause acme --pool ", ["linux-4vcpu"]),
     ],
 )
