@@ -36,11 +36,12 @@ def loss_headlines(fleet: FleetView, pools: Sequence[PoolView], now: float) -> I
         if not (lost := pool.lost):
             continue
         statuses = [each.replacement for each in lost]
-        since = first_since(lost)
+        unanswered = [each for each in statuses if is_unanswered(each, now, fleet.fuse_limits.prove_seconds)]
+        # A late successor of an earlier loss is not what began: the loss is as old as the runners that wait now.
+        since = first_since([each for each in lost if each.replacement not in unanswered] or lost)
         worst = _worst(statuses)
         total = len(pool.members)
         healed = [each for each in pool.healed if since is not None and (each.evidence.healed_at or 0.0) >= since]
-        unanswered = [each for each in statuses if is_unanswered(each, now, fleet.fuse_limits.prove_seconds)]
         step, command = _step(fleet, pool, worst, unanswered, len(healed))
         progress = _progress(statuses, len(healed), worst)
         if pool.fuse.position is Position.STOPPED and not worst.is_stopped:
@@ -166,9 +167,9 @@ def _step(
         since = "accepted the requests, and no runner came online"
         return f"find out why the controller of {pool.name} {since}; see its log and its machines", ""
     if unanswered and not worst.is_stopped:
-        shown = "most successors are online" if len(unanswered) <= healed else "jobs show that the losses are real"
-        which = f"those of {counted(len(unanswered), 'request')}"
-        late = f"{shown}; {which} are late, or hidden among the pool's own newcomers for an hour"
+        requests = f"{counted(len(unanswered), 'request')} of more than {prove_seconds} ago"
+        have = "has no successor" if len(unanswered) == 1 else "have no successors"
+        late = f"{requests} {have} yet: late, or hidden among the pool's own newcomers for an hour"
         if worst.blocked_by is not ReplacementBlocker.FUSE:
             return f"wait: {late}", ""
     if pool.fuse.position is Position.STOPPED and not worst.is_stopped:

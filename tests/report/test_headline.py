@@ -284,7 +284,7 @@ def test_a_controller_that_accepts_and_creates_nothing_is_named(waited, is_named
 def test_a_controller_of_which_most_requests_have_successors_is_not_blamed():
     late = requested(2, NOW - 301, confirmed_at=NOW - 400)
     headline = found(online(1), late, healed(3, NOW, confirmed_at=NOW - 360))[0]
-    assert headline.step.startswith("wait: most successors are online; those of 1 request are late")
+    assert headline.step.startswith("wait: 1 request of more than 5 min ago has no successor yet: late, or hidden")
     more = requested(4, NOW - 301, confirmed_at=NOW - 400)
     headline = found(online(1), late, more, healed(3, NOW, confirmed_at=NOW - 360))[0]
     assert "accepted the requests, and no runner came online" in headline.step
@@ -304,13 +304,21 @@ def test_the_controller_is_not_blamed_for_the_requests_of_a_batch_that_jobs_have
     late = requested(2, NOW - 301, confirmed_at=NOW - 400)
     headline = found(online(1), late, lost(3), fuses={POOL: proving(**fuse)})[0]
     assert headline.step.startswith(step)
-    assert ("jobs show that the losses are real; those of 1 request are late" in headline.step) is ("wait" in step)
+    assert ("; 1 request of more than 5 min ago has no successor yet" in headline.step) is ("wait" in step)
 
 
 def test_once_a_fuse_is_healed_the_controller_is_not_blamed_for_a_late_successor():
     fuse = Fuse(healed_at=NOW - 100, reason=FuseReason.HEALED)
     headline = found(online(1), requested(2, NOW - 301, confirmed_at=NOW - 400), fuses={POOL: fuse})[0]
-    assert headline.step.startswith("wait: jobs show that the losses are real; those of 1 request are late")
+    assert headline.step.startswith("wait: 1 request of more than 5 min ago has no successor yet")
+    assert headline.since == NOW - 400
+
+
+def test_a_loss_is_as_old_as_what_waits_now_and_not_as_a_late_successor_of_an_earlier_one():
+    earlier = [requested(2, NOW - 301, confirmed_at=NOW - 400), healed(3, NOW - 200, confirmed_at=NOW - 400)]
+    headline = found(online(1), *earlier, *(lost(number, confirmed_at=NOW - 10) for number in (4, 5)))[0]
+    assert headline.since == NOW - 10
+    assert "; 0 of 3 successors are online" in headline.sentence
 
 
 def test_while_a_fuse_proves_the_step_says_until_when():
