@@ -380,7 +380,7 @@ class ApiClient:
         except NoSuchObjectError:
             raise UnknownOrgError(no_such_org(org, known)) from None
         except ConfigurationError as error:
-            raise ConfigurationError(f"{error}; {meant(org, known, 'it reads')}") from None
+            raise ConfigurationError(f"{meant(org, known, 'the token reads')}; {error}") from None
 
     async def _pages(self, path: str, key: str, chosen: dict[str, Any] | None = None) -> AsyncIterator[Any]:
         """Yields the items of all pages of a list."""

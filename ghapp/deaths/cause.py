@@ -223,9 +223,9 @@ _USED_UP = {
 
 
 _BEFORE_A_RERUN = {
-    Cause.HOST_OOM: "use less memory, or a pool with more",
-    OwnReason.STORAGE_LIMIT: "write less, or use a pool with more storage",
-    DEADLINE_EXCEEDED: "take less time, or use a pool that permits more",
+    Cause.HOST_OOM: "needs less memory, or runs in a pool with more",
+    OwnReason.STORAGE_LIMIT: "writes less, or runs in a pool with more storage",
+    DEADLINE_EXCEEDED: "takes less time, or runs in a pool that permits more",
 }
 """What a job has to do before it is run again: unchanged, it may end in the same way."""
 
@@ -235,7 +235,7 @@ def rerun_step(cause: Cause, reason: str) -> str:
     change = _BEFORE_A_RERUN.get(reason) or _BEFORE_A_RERUN.get(cause)
     if change is None:
         return "run it again at GitHub (Re-run jobs)"
-    return f"let it {change}; then run it again at GitHub (Re-run jobs)"
+    return f"change the job so that it {change}; then run it again at GitHub (Re-run jobs)"
 
 
 NO_JOB = "No job is known to have been interrupted."

@@ -134,17 +134,16 @@ def _where(pool: str) -> str:
 
 
 def _blind(survey: Survey, began: float, until: float) -> Iterator[Interruption]:
-    """Yields the beginning and the end of each time without a complete list; the present one has no end."""
+    """Yields the beginning and the end of each time without a complete list; the present one has no end.
+
+    One that the incident found there has begun before it.
+    """
     waits = "no complete list of runners could be read; nothing is confirmed, removed or replaced on old knowledge"
-    for begin, end in _spans(survey.blind, began, until):
+    for begin, end in survey.blind:
+        if begin > until or end < began:
+            continue
         yield Interruption(begin, "blind", f"From here {waits}")
         if end <= until:
             yield Interruption(end, "sight", "A complete list of runners was read again")
     if survey.failing_since is not None and survey.failing_since <= until:
-        yield Interruption(max(began, survey.failing_since), "blind", f"Since then {waits}", survey.failure)
-
-
-def _spans(blind: Iterable[tuple[float, float]], began: float, until: float) -> Iterator[tuple[float, float]]:
-    for begin, end in blind:
-        if begin <= until and end >= began:
-            yield max(begin, began), end
+        yield Interruption(survey.failing_since, "blind", f"Since then {waits}", survey.failure)

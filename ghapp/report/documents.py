@@ -230,7 +230,7 @@ HEALED, NO_SUCCESSOR = "healed", "no-successor"
 
 
 def listed_state(document: Mapping[str, Any]) -> str:
-    """Returns the state of a runner as tables list it: of a lost runner `invalidated`, and once its loss is over, how it ended."""
+    """Returns the state as tables list it: of a lost runner `invalidated`, and once its loss is over, how it ended."""
     remediation = document["remediation"]
     if remediation["open"]:
         return State.INVALIDATED.value

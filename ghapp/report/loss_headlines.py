@@ -19,7 +19,7 @@ from ghapp.report.fleet import FleetView, PoolView
 from ghapp.report.headline import Headline, HeadlineKind, Severity, first_since, runners_page
 from ghapp.runners.verdict import State
 from ghapp.untrusted_text import shell_command
-from ghapp.wording import are, counted, duration
+from ghapp.wording import are, clock_time, counted, duration
 from ghapp.workflow_jobs.demand import PoolDemand
 
 MOST_BLOCKERS = 3
@@ -97,7 +97,7 @@ def _progress(statuses: Sequence[ReplacementStatus], healed: int, worst: Replace
         parts += _waits(statuses, worst, lost)
     if requested or healed:
         verb = "is" if 1 in (healed, lost + healed) else "are"
-        parts.append(f"{healed:,} of {counted(lost + healed, 'successor')} {verb} online")
+        parts.append(f"{healed:,} of {counted(lost + healed, 'successor')} {verb} seen online")
     return "; ".join(parts)
 
 
@@ -183,9 +183,7 @@ def _step(
         case ReplacementBlocker.FUSE if worst.is_stopped:
             return _after_stop(pool.fuse), _resume_stopped(fleet, pool)
         case ReplacementBlocker.FUSE:
-            proof = proof_in_words(is_of_all=pool.is_whole_fuse)
-            follows = f"when {proof} of this one are online, or {prove_seconds} after its last request if any is"
-            return f"wait: the next batch follows {follows}; with none, the fuse stops{late and f'; {late}'}", ""
+            return f"wait: {_next_batch(pool, fleet.fuse_limits.prove_seconds)}{late and f'; {late}'}", ""
         case ReplacementBlocker.NO_POOL:
             return f"add a [[pools]] table for {pool.name}", shell_command("ghapp", "init", "--org", org)
         case ReplacementBlocker.PERMISSION | ReplacementBlocker.CLUSTER:
@@ -194,6 +192,27 @@ def _step(
             return "wait: replacement goes on by itself once GitHub answers", ""
         case _:
             return "nothing to do: replacement goes on by itself", ""
+
+
+def _next_batch(pool: PoolView, prove_seconds: float) -> str:
+    """Returns when a proving fuse goes on. The pool's own newcomers may hide successors until `prove_seconds` are over.
+
+    The time is of this pool's requests; while lists fail, and while another pool's batch goes on, it is later.
+    """
+    requested_at = [each.replacement.since or 0.0 for each in pool.lost if _is_of_batch(each.replacement, pool.fuse)]
+    until = f"{duration(prove_seconds)} after its last request"
+    if requested_at:
+        until = f"by {clock_time(max(requested_at) + prove_seconds)}"
+    proof = proof_in_words(is_of_all=pool.is_whole_fuse)
+    return (
+        f"the next batch follows when {proof} of this one's successors are seen online, at the latest {until} if one "
+        "is; with none, the fuse stops"
+    )
+
+
+def _is_of_batch(status: ReplacementStatus, fuse: Fuse) -> bool:
+    """True if the replacement was requested in the present batch."""
+    return status.stage is ReplacementStage.REQUESTED and (status.since or 0.0) >= (fuse.batch_at or 0.0)
 
 
 def _proven_at(fuse: Fuse) -> float:

@@ -28,7 +28,8 @@ def read_toml(path: Path) -> dict[str, Any]:
             raise ConfigurationError(NOT_UTF_8.format(path))
         return tomllib.loads(text)
     except OSError as error:
-        raise ConfigurationError(f"GHAPP_CONFIG: cannot read {path}: {error.strerror}") from None
+        ended = "" if path.parent.exists() else "; its directory is deleted, as that of a sandbox that has ended"
+        raise ConfigurationError(f"GHAPP_CONFIG: cannot read {path}: {error.strerror}{ended}") from None
     except UnicodeDecodeError:
         raise ConfigurationError(NOT_UTF_8.format(path)) from None
     except ValueError as error:  # not TOML, or a number of thousands of digits

@@ -95,6 +95,9 @@ def jobs(
     show(jobs_table(found, limit, time.time()))
 
 
+NEEDS_ITS_ORG = "the id of a job needs its ORG, because several organizations are known, or none"
+
+
 @click.command(cls=OutputCommand, short_help="Show a job's whole story: why it waits, how it ended.")
 @click.argument("org_and_job", nargs=-1, required=True, metavar="[ORG] JOB_OR_URL")
 @WATCH
@@ -103,8 +106,9 @@ def jobs(
 def why(org_and_job: tuple[str, ...], *, web: bool, output: CommandOutput) -> None:
     """Show a job's whole story: why it waits or waited, which runner took it, how that died, where it runs again.
 
-    JOB_OR_URL: the id or the URL of a job or of a run. A URL needs no ORG: the organization, repository or
-    enterprise whose runner took the job answers, and for a job that waits the organization.
+    JOB_OR_URL: the id or the URL of a job or of a run. ORG is needed beside an id where several organizations are
+    known. A URL needs none: the organization, repository or enterprise whose runner took the job answers, and for a job
+    that waits the organization.
 
     Example: ghapp why https://github.com/acme/api/actions/runs/41/job/42
     """
@@ -116,11 +120,15 @@ def why(org_and_job: tuple[str, ...], *, web: bool, output: CommandOutput) -> No
         message = f"{job_or_url!r} is neither the id nor the URL of a job or of a run"
         raise click.BadParameter(message, param_hint="JOB_OR_URL")
     org = orgs[0] if orgs else None
-    if org is None and not reference.repository:
-        raise click.UsageError("the id of a job needs its ORG: `ghapp why ORG JOB`; the URL of a job needs none")
 
     async def read(client: ApiClient) -> tuple[list[dict[str, Any]], str | None]:
-        return await client.jobs_referred_to(reference, org), client.page_url
+        scope = org
+        if org is None and not reference.repository:
+            known = await client.orgs()
+            scope = known[0] if len(known) == 1 else None
+            if scope is None:
+                raise click.UsageError(f"{NEEDS_ITS_ORG}: `ghapp why ORG JOB`; the URL of a job needs none")
+        return await client.jobs_referred_to(reference, scope), client.page_url
 
     if web and org is not None and reference.repository:  # a URL says whether it is of a job or of a run
         open_page(links(org).jobs if reference.job_id is None else links(org).job(reference.job_id))

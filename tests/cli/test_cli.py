@@ -193,7 +193,7 @@ def test_a_key_of_another_app_is_reported_in_one_line(tmp_path):
         head, found = well.stdout.splitlines()
         assert (head.split()[:2], found.split()[:2]) == (["org", "runners"], ["acme", "300"])
         sandbox.control.fault("acme", match="/actions/runners", status=502)
-        failed = ghapp("sweep", **{**theirs, **ours})
+        failed = ghapp("sweep", **{**theirs, **ours, "GHAPP_LOG_FORMAT": ""})
         assert failed.returncode == 1
         assert "acme: GitHub does not answer, or answers with errors (GitHubUnavailable)\n  → wait" in failed.stdout
         assert not failed.stderr.startswith("{"), "what a person reads is no JSON"

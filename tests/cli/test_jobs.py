@@ -12,6 +12,8 @@ from ghapp.deaths.job_story import HELD
 from ghapp.deaths.post_mortem_store import Reruns
 from ghapp.deaths.rerun import Rerun, RerunState
 from ghapp.deaths.store import Deaths
+from ghapp.installations.installation import Installation
+from ghapp.installations.store import Installations
 from ghapp.workflow_jobs.job import Job, PullReference
 from ghapp.workflow_jobs.job_steps import JobSteps
 from ghapp.workflow_jobs.store import Demand
@@ -179,7 +181,12 @@ async def test_a_job_whose_runner_died_has_its_whole_story_and_its_url_names_the
 @pytest.mark.parametrize(
     ("rerun", "steps"),
     [
-        (None, [f"1. let it use less memory, or a pool with more; then run it again at GitHub (Re-run jobs): {PAGE}5"]),
+        (
+            None,
+            [
+                f"1. change the job so that it needs less memory, or runs in a pool with more; then run it again at GitHub (Re-run jobs): {PAGE}5"
+            ],
+        ),
         (Rerun(5, 41, 1, "mona", 0.0, RerunState.ACCEPTED), []),
     ],
     ids=["not run again", "run again"],
@@ -198,7 +205,7 @@ async def test_the_developer_of_a_job_whose_runner_died_has_the_next_step_and_it
     assert [each["url"] for each in found["next"]] == [f"{PAGE}5"] * len(steps)
     if steps:
         assert "    no line of your code failed, but" in shown
-        assert shown.index("1. let it use") < shown.index("advice for the platform team")
+        assert shown.index("1. change the job so that it needs less") < shown.index("advice for the platform team")
 
 
 async def test_a_job_names_its_page_and_what_has_no_time_has_none(known):
@@ -239,7 +246,7 @@ async def test_control_characters_in_a_name_are_not_printed(known):
         (("why", "acme", "99"), 2, "acme job or run 99: not known; jobs are known from deliveries, until 30 days"),
         (("why", "acme", "https://github.com/acme/api/actions/runs/98"), 2, "run 98: not known"),
         (("why", "globex", "1"), 2, "not installed"),
-        (("why", "1"), 2, "needs its ORG"),
+        (("why", "1"), 2, "acme job or run 1: not known"),
         (("why", "acme", "1", "2"), 2, "not 3 arguments"),
         (("why", "https://github.com/globex/api/actions/runs/41/job/42"), 2, "not installed"),
         (("why", "acme", "linux-1"), 2, "neither the id nor the URL of a job or of a run"),
@@ -314,3 +321,10 @@ async def test_why_of_a_job_that_ended_badly_says_whether_its_runner_is_the_caus
     assert (f"1. see the job's log at GitHub: {PAGE}5" in shown) is step
     (found,) = (await known.json("why", "acme", "5"))["jobs"]
     assert ([each["step"] for each in found["story"]][-1], found["death"]) == ("cause", None)
+
+
+async def test_the_id_of_a_job_needs_its_organization_where_several_are_known(known):
+    await Demand(known.redis).record(ACME, [job(known, 7)])
+    assert "acme/api" in (await known.ask("why", "7")).stdout
+    await Installations(known.redis).put(Installation(8, "globex", 70))
+    assert "the id of a job needs its ORG" in (await known.ask("why", "7")).stderr

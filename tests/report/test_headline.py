@@ -27,6 +27,7 @@ from ghapp.runners.verdict import Limits, Reason
 from ghapp.terminal.tables import headlines_text
 from ghapp.versions.lifetime import DAY, NOTICE_SECONDS, WARNING_SECONDS, EndDates, VersionLimits
 from ghapp.web.pages.views.overview import overview
+from ghapp.wording import clock_time
 from ghapp.workflow_jobs.demand import PoolDemand, UnservedJob
 from ghapp.workflow_jobs.job import Job
 from ghapp.workflow_jobs.reason import QueueReason
@@ -161,14 +162,14 @@ LOSSES = {
     "requested": (
         [requested(2, NOW)],
         {},
-        "replacement requested; 0 of 1 successor is online",
+        "replacement requested; 0 of 1 successor is seen online",
         "",
         Severity.ATTENTION,
     ),
     "some online": (
         [requested(2, NOW - 9, confirmed_at=NOW - 60), healed(3, NOW, confirmed_at=NOW - 60), lost(4, granted_at=NOW)],
         {},
-        "replacement requested for 1; 1 being replaced; 1 of 3 successors is online",
+        "replacement requested for 1; 1 being replaced; 1 of 3 successors is seen online",
         "",
         Severity.ATTENTION,
     ),
@@ -262,7 +263,9 @@ LOSSES = {
 @pytest.mark.parametrize(("pool", "proof"), [(POOL, "two thirds"), (WHOLE, "nine tenths")])
 def test_the_step_of_a_proving_fuse_says_how_many_successors_it_waits_for(pool, proof):
     step = found(lost(2), fuses={pool: proving()})[0].step
-    assert step.startswith(f"wait: the next batch follows when {proof} of this one are online, or 5 min after")
+    assert step.startswith(
+        f"wait: the next batch follows when {proof} of this one's successors are seen online, at the latest 5 min"
+    )
 
 
 @pytest.mark.parametrize(("runners", "changes", "progress", "command", "severity"), LOSSES.values(), ids=LOSSES)
@@ -318,13 +321,14 @@ def test_a_loss_is_as_old_as_what_waits_now_and_not_as_a_late_successor_of_an_ea
     earlier = [requested(2, NOW - 301, confirmed_at=NOW - 400), healed(3, NOW - 200, confirmed_at=NOW - 400)]
     headline = found(online(1), *earlier, *(lost(number, confirmed_at=NOW - 10) for number in (4, 5)))[0]
     assert headline.since == NOW - 10
-    assert "; 0 of 3 successors are online" in headline.sentence
+    assert "; 0 of 3 successors are seen online" in headline.sentence
 
 
 def test_while_a_fuse_proves_the_step_says_until_when():
     fuse = proving(batch=3, allowed=3)
     (headline, *_) = found(online(1), requested(2, NOW, granted_at=NOW), lost(3), fuses={POOL: fuse})
-    assert "or 5 min after its last request if any is; with none, the fuse stops" in headline.step
+    latest = f"at the latest by {clock_time(NOW + 300)} if one is; with none, the fuse stops"
+    assert latest in headline.step
 
 
 def test_each_pool_that_lost_runners_is_a_headline_those_that_wait_for_a_person_first():
@@ -514,7 +518,7 @@ def test_successors_are_counted_of_all_runners_that_were_lost_at_the_same_time()
     late = [requested(number, NOW - 20, confirmed_at=NOW - 59) for number in range(20, 25)]
     before = healed(30, NOW - 300, confirmed_at=NOW - 400)
     headline = found(online(1), *early, *late, before)[0]
-    assert headline.sentence.endswith("are lost: replacement requested; 7 of 12 successors are online.")
+    assert headline.sentence.endswith("are lost: replacement requested; 7 of 12 successors are seen online.")
 
 
 @pytest.mark.parametrize("age", [300, 599])

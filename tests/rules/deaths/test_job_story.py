@@ -58,7 +58,7 @@ BY_HAND = "; to run it again: `gh run rerun --job 7 --repo acme/api`"
 @pytest.mark.parametrize(
     ("known", "outcome", "events"),
     [
-        (QUEUED, JobOutcome(), [f"waits: the only runner of {POOL} is busy; 0 jobs ahead"]),
+        (QUEUED, JobOutcome(), [f"waits: the only runner of {POOL} is busy"]),
         (
             QUEUED._replace(waiting=True),
             JobOutcome(),
@@ -207,9 +207,9 @@ def test_the_story_of_a_job_that_ended_badly_has_whether_its_runner_is_the_cause
     [
         (Cause.TERMINATED, "Error", "run it again"),
         (Cause.GUEST_OOM_OR_KILL, "OOMKilled", "run it again"),
-        (Cause.HOST_OOM, "OOMKilled", "let it use less memory"),
-        (Cause.EXTERNAL_TEARDOWN, OwnReason.STORAGE_LIMIT, "let it write less"),
-        (Cause.EXTERNAL_TEARDOWN, DEADLINE_EXCEEDED, "let it take less time"),
+        (Cause.HOST_OOM, "OOMKilled", "change the job so that it needs less memory"),
+        (Cause.EXTERNAL_TEARDOWN, OwnReason.STORAGE_LIMIT, "change the job so that it writes less"),
+        (Cause.EXTERNAL_TEARDOWN, DEADLINE_EXCEEDED, "change the job so that it takes less time"),
     ],
 )
 def test_a_job_that_used_up_its_machine_changes_before_it_is_run_again(cause, reason, begins):

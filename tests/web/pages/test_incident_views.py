@@ -185,9 +185,8 @@ def test_an_entry_of_a_fuse_has_its_change_and_the_reason():
         (
             "fuse-proving",
             (
-                f"The fuse of {POOL} goes on with the next batch: successors of the last batch are online, or jobs show that the "
-                f"losses are real; "
-                "6 runners may be replaced"
+                f"The fuse of {POOL} goes on with the next batch: runners that came since the last batch, or jobs, show that "
+                "replacing helps; 6 runners may be replaced"
             ),
             "BatchOnline",
         ),
@@ -206,7 +205,7 @@ def test_an_entry_of_a_fuse_has_its_change_and_the_reason():
         ),
         (
             "fuse-closed",
-            f"The fuse of {POOL} closed: successors of the last batch are online, and no loss waits",
+            f"The fuse of {POOL} closed: replacing helped, and no loss waits",
             "Healed",
         ),
     ]

@@ -259,7 +259,10 @@ def test_the_page_of_a_job_whose_runner_died_has_the_steps_that_the_terminal_has
     (step,) = page_of(ended, JobOutcome(death(at=NOW - 20))).steps
     (same,) = next_steps(ended, JobOutcome(death(at=NOW - 20)), NOW)
     assert (step.step, step.why, step.url) == (sentence(same.step), sentence(same.why), ended.html_url)
-    assert step.step == "Let it use less memory, or a pool with more; then run it again at GitHub (Re-run jobs)."
+    assert (
+        step.step
+        == "Change the job so that it needs less memory, or runs in a pool with more; then run it again at GitHub (Re-run jobs)."
+    )
     assert page_of(ended).steps == ()
 
 

@@ -133,7 +133,7 @@ async def test_the_page_of_a_runner_that_died_names_its_death_beside_its_state(k
 
 
 WORST = (
-    "1 of 3 runners of linux-4vcpu is lost: nothing is replaced: remediation is in dry-run; 1 of 2 successors is online; "
+    "1 of 3 runners of linux-4vcpu is lost: nothing is replaced: remediation is in dry-run; 1 of 2 successors is seen online; "
     "no job waits for the pool, 2 runners of it are idle."
 )
 
