@@ -87,8 +87,7 @@ def _replacement_of(evidence: Evidence | None, fleet: FleetView, now: float) -> 
     """Returns how far the replacement of the runner behind a phantom is; "none" if no lost runner has its name."""
     if evidence is None:
         return ReplacementStage.NONE
-    status = fleet.view.replacement(evidence, now)
-    return status.stage if status.blocked_by is None else f"{status.stage}: {status.blocked_by}"
+    return fleet.view.replacement(evidence, now).short
 
 
 def _leaks(status: ReaperStatus) -> str:

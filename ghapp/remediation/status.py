@@ -102,6 +102,11 @@ class ReplacementStatus(NamedTuple):
     is_stopped: bool = False
 
     @property
+    def short(self) -> str:
+        """The stage and what blocks it: `waiting (fuse)`."""
+        return f"{self.stage} ({self.blocked_by})" if self.blocked_by else self.stage.value
+
+    @property
     def is_lasting(self) -> bool:
         """True if it follows from the evidence and the verdict alone: time and the pool's terms change nothing."""
         return not self.is_open and self.stage not in (ReplacementStage.SUSPECT, ReplacementStage.WAITING)

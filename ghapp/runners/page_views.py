@@ -45,6 +45,8 @@ class RunnerLine(NamedTuple):
     since: float | None
     labels: tuple[str, ...]
     busy: bool
+    next: str = ""
+    """How far the replacement of a lost runner is, and what blocks it."""
 
 
 class RunnerQuery(NamedTuple):
@@ -92,6 +94,7 @@ class RunnerTableRow(NamedTuple):
     labels: tuple[str, ...]
     more_labels: int
     busy: bool
+    next: str
 
 
 class RunnersPageView(NamedTuple):
@@ -128,8 +131,11 @@ def lines(view: OrgView, runners: Iterable[Evidence], now: float) -> list[Runner
         verdict = judge(each, view.survey, now, view.limits)
         shown = each.custom_labels or each.labels
         reason, busy = str(verdict.reason), each.is_busy and verdict.state is State.HEALTHY
-        state = shown_state(each, verdict, now)
-        found.append(RunnerLine(each.id, each.name, matcher.pool(each), state, reason, verdict.since, shown, busy))
+        state, pool = shown_state(each, verdict, now), matcher.pool(each)
+        line = RunnerLine(each.id, each.name, pool, state, reason, verdict.since, shown, busy)
+        if state == State.INVALIDATED:
+            line = line._replace(next=view.replacement(each, now, verdict).short)
+        found.append(line)
     return found
 
 
@@ -206,6 +212,7 @@ def _shown(line: RunnerLine, now: float) -> RunnerTableRow:
         line.labels[:MOST_LABELS],
         max(0, len(line.labels) - MOST_LABELS),
         line.busy,
+        line.next,
     )
 
 

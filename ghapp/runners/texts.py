@@ -150,7 +150,7 @@ def runners_text(fleet: FleetView, pools: Sequence[PoolView], now: float, room: 
         when = " in the last complete list" if fleet.view.survey.failing_since is not None else ""
         return f"{before}No runner is offline or invalidated{when}."
     shared = _shared_texts(each.replacement for each, _ in listed)
-    before += "".join(f"- {_code_of(status)}: {prose(status.text)}\n" for status in shared) + ("\n" if shared else "")
+    before += "".join(f"- {status.short}: {prose(status.text)}\n" for status in shared) + ("\n" if shared else "")
     head = heading("Runner", "State", "Since", "Reason", "Pool", "Labels", "Replacement")
     rows = (_runner(each, pool, fleet, shared) for each, pool in listed)
     return before + cut(head, rows, len(listed), room - len(before), "runners")
@@ -160,11 +160,6 @@ def _shared_texts(statuses: Iterable[ReplacementStatus]) -> list[ReplacementStat
     """Returns the statuses whose sentence many rows would repeat, the commonest first, without their times."""
     counts = Counter(each._replace(since=None) for each in statuses if each.stage is not ReplacementStage.NONE)
     return [status for status, count in counts.most_common(MOST_SHARED) if count > MOST_ALIKE]
-
-
-def _code_of(status: ReplacementStatus) -> str:
-    """Renders the stage and what blocks it: `waiting (fuse)`."""
-    return f"{status.stage}{f' ({status.blocked_by})' if status.blocked_by else ''}"
 
 
 def _is_listed(member: RunnerView, fleet: FleetView, now: float) -> bool:
@@ -264,5 +259,5 @@ def _replacement(status: ReplacementStatus, shared: Collection[ReplacementStatus
         return NOTHING
     since = "" if status.since is None else f" since {time_of(status.since)}"
     if status._replace(since=None) in shared:
-        return f"{_code_of(status)}{since}"
+        return f"{status.short}{since}"
     return f"{status.stage}{since}: {prose(status.text)}"

@@ -240,10 +240,11 @@ def runners_table(
 
 
 def _next(remediation: Mapping[str, Any]) -> str:
-    """Returns how far the replacement of a runner is, and what blocks it: `waiting: pause`."""
+    """Returns how far the replacement of a runner is, and what blocks it: `waiting (pause)`."""
     if remediation["status"] == "none":
         return ""
-    return ": ".join(filter(None, (remediation["status"], remediation["blocked_by"])))
+    blocked_by = remediation["blocked_by"]
+    return f"{remediation['status']} ({blocked_by})" if blocked_by else str(remediation["status"])
 
 
 def headlines_text(headlines: Iterable[Mapping[str, Any]], now: float) -> RenderableType:

@@ -83,9 +83,9 @@ def test_the_clusters_own_words_stand_beside_the_reason_as_code():
         ({"granted_at": NOW}, "act", "granted"),
         ({"granted_at": NOW, "replaced_at": NOW}, "act", "requested"),
         ({"granted_at": NOW, "replaced_at": NOW, "successor": 9}, "act", "healed"),
-        ({"deletion": Deletion(waits_for="NoPod", waiting_since=NOW)}, "act", "waiting: cluster"),
+        ({"deletion": Deletion(waits_for="NoPod", waiting_since=NOW)}, "act", "waiting (cluster)"),
         ({"confirmed_at": None}, "act", "suspect"),
-        ({}, "dry-run", "waiting: dry-run"),
+        ({}, "dry-run", "waiting (dry-run)"),
     ],
 )
 @pytest.mark.parametrize("reason", [PhantomReason.POD_LOST, PhantomReason.HANGS_AFTER_JOB])

@@ -125,7 +125,7 @@ def test_what_healed_is_marked_and_counted():
 @pytest.mark.parametrize(
     ("given", "shown"),
     [
-        (remediation("waiting", "pause"), "waiting: pause"),
+        (remediation("waiting", "pause"), "waiting (pause)"),
         (remediation("waiting"), "waiting"),
         (remediation("requested"), "requested"),
     ],

@@ -176,6 +176,18 @@ def line(number, state="healthy", pool=POOL, labels=("x64",), since=NOW):
     return RunnerLine(number, f"r-{number:03}", pool, state, "Online", since, labels, busy=False)
 
 
+@pytest.mark.parametrize(
+    ("changes", "shown"),
+    [({}, "waiting (limit)"), ({"org_pause": PAUSE}, "waiting (pause)")],
+    ids=["its turn", "paused"],
+)
+def test_a_lost_runner_is_listed_with_what_its_replacement_waits_for(changes, shown):
+    runners = [healthy(1, "a"), invalidated(2, "b")]
+    known = lines(fleet(*runners, **changes).view, runners, NOW)
+    page = runners_page(known, RunnerQuery(), NOW)
+    assert [(each.id, each.next) for each in page.rows] == [(2, shown), (1, "")]
+
+
 MIXED = [
     line(1),
     line(2, "invalidated", since=NOW - 9),
