@@ -31,6 +31,14 @@ from ghapp.runners.verdict import Limits, Reason, State, Verdict
 from ghapp.workflow_jobs.demand import PoolDemand, UnservedJob
 
 
+class PressedSweep(NamedTuple):
+    """A press of "Sweep now": when (epoch seconds), by whom, and its outcome."""
+
+    at: float
+    who: str
+    outcome: str
+
+
 @dataclass(frozen=True, slots=True)
 class FleetView:
     """An org's known state: what its page, its check run and its headline are made from.
@@ -54,6 +62,7 @@ class FleetView:
         unserved: jobs that no online runner can take and that have waited for long enough to be reported.
         slow: jobs that have waited for a busy pool for long enough to be reported.
         gates: the gates of deployed shards, by `gate_checks.place_of`.
+        pressed: the last press of "Sweep now" on the check run, of the last minutes; None without one.
         fuse_limits: the `[fuse]` table. A request without a successor for `prove_seconds` is reported, and so are as
             many suspects at once as would trip a fuse.
     """
@@ -77,6 +86,7 @@ class FleetView:
     slow: Sequence[UnservedJob] = ()
     gates: Mapping[str, GateState] = field(default_factory=dict)
     fuse_limits: FuseLimits = field(default_factory=FuseLimits)
+    pressed: PressedSweep | None = None
 
     @property
     def org(self) -> str:

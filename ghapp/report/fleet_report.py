@@ -8,7 +8,8 @@ from ghapp.installations.scope import ScopeKind, kind_of
 from ghapp.pods.texts import cluster_text
 from ghapp.remediation.fuse import Position
 from ghapp.report.check_run import LONGEST, SWEEP, CheckRunAction, Conclusion, Report, digest_of, resume_of
-from ghapp.report.fleet import FleetView, PoolView, by_pool
+from ghapp.report.documents import time_of
+from ghapp.report.fleet import FleetView, PoolView, PressedSweep, by_pool
 from ghapp.report.headline import Headline, HeadlineKind, Severity
 from ghapp.report.headlines import headlines, title_of
 from ghapp.report.markdown import code, prose
@@ -42,7 +43,7 @@ def report_on(fleet: FleetView, now: float) -> Report:
     actions: tuple[CheckRunAction, ...] = (SWEEP, resume_of(_stopped_at(fleet, pools))) if is_stopped else (SWEEP,)
     if kind_of(fleet.org) is ScopeKind.ENTERPRISE:
         actions = ()  # GitHub has no answer to who may manage its runners
-    wrong = _headlines_text(found)
+    wrong = _headlines_text(found) + _pressed_text(fleet.pressed)
     return Report(
         title=one_line(title_of(found), LONGEST_TITLE),
         summary=summary_of(pools, begin + wrong, LONGEST - len(jobs)) + jobs,
@@ -51,16 +52,14 @@ def report_on(fleet: FleetView, now: float) -> Report:
         actions=actions,
         as_of=begin,
         volatile=jobs,
-        urgent=_urgent(found, actions, len(fleet.death_patterns)),
+        urgent=_urgent(found, (*actions, fleet.pressed), len(fleet.death_patterns)),
         is_incident=any(each.kind in INCIDENTS or each.severity is Severity.CRITICAL for each in found),
     )
 
 
-def _urgent(
-    found: Sequence[Headline], actions: Sequence[CheckRunAction], death_patterns: int
-) -> tuple[tuple[str, str], ...]:
+def _urgent(found: Sequence[Headline], buttons: Sequence[object], death_patterns: int) -> tuple[tuple[str, str], ...]:
     """Returns hashes of what is to be posted at once, by the kind of the headline; the buttons and deaths by theirs."""
-    by_kind: dict[str, list[object]] = {"buttons": [*actions], "deaths": [death_patterns]}
+    by_kind: dict[str, list[object]] = {"buttons": [*buttons], "deaths": [death_patterns]}
     for each in found:
         by_kind.setdefault(each.kind, []).append((each.news, each.severity))
     return tuple((kind, digest_of(news)) for kind, news in by_kind.items())
@@ -78,6 +77,13 @@ def _headlines_text(found: Sequence[Headline]) -> str:
     if len(found) > MOST_HEADLINES:
         lines.append(f"- … and {len(found) - MOST_HEADLINES} more")
     return "\n".join(lines) + "\n\n"
+
+
+def _pressed_text(pressed: PressedSweep | None) -> str:
+    """Renders the outcome of the button where it was pressed; empty if it was not pressed lately."""
+    if pressed is None:
+        return ""
+    return f"**{SWEEP.label}**, pressed by {code(pressed.who)} {time_of(pressed.at)}: {prose(pressed.outcome)}.\n\n"
 
 
 def _stopped_at(fleet: FleetView, pools: Sequence[PoolView]) -> float:

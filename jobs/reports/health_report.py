@@ -12,7 +12,7 @@ from ghapp.github.checks import Checks
 from ghapp.installations.installation import Installation
 from ghapp.log import logger
 from ghapp.queue import jobs
-from ghapp.report.check_run import Report
+from ghapp.report.check_run import SWEEP, Report
 from ghapp.report.check_run_state import (
     CheckRunState,
     CheckRunStep,
@@ -24,10 +24,12 @@ from ghapp.report.check_run_state import (
     repository_of,
     wants_report,
 )
-from ghapp.report.fleet import FleetView
+from ghapp.report.fleet import FleetView, PressedSweep
 from ghapp.report.fleet_report import report_on
 from ghapp.report.metrics import REPORTS
 from ghapp.settings import Settings
+from ghapp.store.audit import Channel
+from ghapp.store.presses import QUEUED
 from ghapp.store.views import load_fleet
 from jobs.checks.publisher import POSTED, CheckRunOutcome, open_checks, outcome_of, publish, retry_after
 from jobs.context import JobContext
@@ -36,6 +38,9 @@ from jobs.periodic_task import PeriodicTask, SchedulerContext, enqueue_where
 from jobs.pods.cluster_summary import leaks_of, summarize_cluster
 
 log = logger(__name__)
+
+PRESSED_SECONDS = 600.0
+"""How long the outcome of a button stays in the report."""
 
 
 WHYS: Mapping[CheckRunOutcome, str] = {
@@ -121,7 +126,17 @@ async def _fleet(
         deaths=[each for each in week if each.at >= now - DAY_SECONDS],
         death_patterns=death_patterns(week, now),
         leaks=await leaks_of(context, installation, now),
+        pressed=await _pressed(context, installation, now),
     )
+
+
+async def _pressed(context: JobContext, installation: Installation, now: float) -> PressedSweep | None:
+    """Returns the last press of "Sweep now" on the check run, once its outcome is known, and for some minutes."""
+    for last in await context.audit.latest(installation.id, 1):
+        is_press = (last.channel, last.action) == (Channel.CHECK_RUN, SWEEP.identifier)
+        if is_press and last.result != QUEUED and 0.0 <= now - last.at < PRESSED_SECONDS:
+            return PressedSweep(last.at, last.who, last.result)
+    return None
 
 
 async def _deaths_of_jobs(context: JobContext, installation: Installation, now: float) -> list[DeathSummary]:

@@ -14,8 +14,10 @@ from ghapp.errors import GitHubUnavailableError
 from ghapp.installations.pool_matching import ALL_POOLS
 from ghapp.remediation.fuse import Fuse, FuseReason, Position
 from ghapp.remediation.store import Pause
+from ghapp.report.documents import time_of
 from ghapp.report.store import Reports
-from ghapp.store.audit import Trail
+from ghapp.store.audit import AuditEntry, Channel, Trail
+from ghapp.store.presses import SWEEP_TOPIC
 from jobs.checks.publisher import CheckRunOutcome
 from jobs.deliveries.resume import resume_by_button
 from jobs.remediation.remediate import remediate_runner
@@ -72,6 +74,24 @@ async def reported(app):
     """The only check run there is, after it was brought up to date."""
     await report(app)
     return only(check_runs(app))
+
+
+@pytest.mark.parametrize(("channel", "is_shown"), [(Channel.CHECK_RUN, True), (Channel.PAGE, False)])
+async def test_the_outcome_of_sweep_now_is_shown_where_it_was_pressed_for_ten_minutes(story, channel, is_shown):
+    async with story(config=CONFIG) as app:
+        await sweep(app)
+        pressed_at = app.clock()
+        assert "Sweep now" not in (await reported(app))["output"]["summary"]
+        await app.context.presses.begin(
+            app.installation, SWEEP_TOPIC, AuditEntry(pressed_at, "mona", channel, "sweep", "", "", "")
+        )
+        assert "Sweep now" not in (await reported(app))["output"]["summary"], "its outcome is not known"
+        await sweep(app)
+        outcome = f"**Sweep now**, pressed by `mona` {time_of(pressed_at)}: found no suspect"
+        assert (outcome in (await reported(app))["output"]["summary"]) is is_shown
+        await app.pass_(601)
+        await sweep(app)
+        assert "Sweep now" not in (await reported(app))["output"]["summary"]
 
 
 async def test_ordinary_changes_are_posted_six_times_an_hour_and_a_loss_at_once(story):
