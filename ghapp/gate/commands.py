@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import sys
 import time
 from collections.abc import Awaitable, Callable
@@ -213,6 +214,10 @@ def _report_nothing(_gate: Gate | None, _waited: float) -> None:
     return
 
 
+BETWEEN_SENTENCES = re.compile(r"(?<=\.) (?=[A-Z])")
+"""Where a paragraph is divided, so that a warning is not the middle of a long line."""
+
+
 def lines(gate: Gate, timeout: float | None = None, wait: str = "") -> list[str]:
     """Returns the gate's result as lines of text; the impact on users comes first.
 
@@ -227,7 +232,7 @@ def lines(gate: Gate, timeout: float | None = None, wait: str = "") -> list[str]
     if gate.next:
         output.append("next, cheapest and safest first:")
     for number, step in enumerate(gate.next, 1):
-        output += [f"  {number}. {step.step}", f"     {step.why}"]
+        output += [f"  {number}. {step.step}", *(f"     {each}" for each in BETWEEN_SENTENCES.split(step.why))]
     if wait and not gate.passed and not timeout and gate.next and gate.next[0].step != STOP:
         output.append(f"to wait until it passes: {wait}")
     return output

@@ -76,7 +76,9 @@ async def test_a_shard_that_passes_exits_0_and_prints_the_next_step(fleet, ghapp
         "users",
         "the active shard purple has taken 1 job in the last 10 minutes; no outage",
     ]
-    assert found[-3:-1] == ["next, cheapest and safest first:", "  1. make pink active in place of purple"]
+    after = found.index("next, cheapest and safest first:")
+    assert found[after + 1] == "  1. make pink active in place of purple"
+    assert all(line.startswith("     ") and line.count(". ") == 0 for line in found[after + 2 :]), "a sentence a line"
 
 
 async def test_a_shard_that_does_not_pass_exits_1_with_the_contract_s_json(fleet, ghapp):
