@@ -35,10 +35,10 @@ def loss_headlines(fleet: FleetView, pools: Sequence[PoolView], now: float) -> I
     for pool in pools:
         if not (lost := pool.lost):
             continue
-        statuses = [each.replacement for each in lost]
-        unanswered = [each for each in statuses if is_unanswered(each, now, fleet.fuse_limits.prove_seconds)]
+        statuses, patience = [each.replacement for each in lost], fleet.fuse_limits.prove_seconds
         # A late successor of an earlier loss is not what began: the loss is as old as the runners that wait now.
-        since = first_since([each for each in lost if each.replacement not in unanswered] or lost)
+        since = first_since([each for each in lost if not is_unanswered(each.replacement, now, patience)] or lost)
+        unanswered = [each for each in statuses if is_unanswered(each, now, patience)]
         worst = _worst(statuses)
         total = len(pool.members)
         healed = [each for each in pool.healed if since is not None and (each.evidence.healed_at or 0.0) >= since]
