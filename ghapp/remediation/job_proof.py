@@ -185,7 +185,7 @@ def _doubt(members: Sequence[Member], jobs: KnownJobs, within: float, survey: Su
         (lost_at, now - within),
     )
     shares = [_share_with_a_job(_came_between(peers, *span, lost_at), within) for span in spans]
-    of_idle = [_was_given_a_job(each, lost_at, within) for each in idle] if now - lost_at >= within else [False]
+    of_idle = [_was_given_a_job(each, lost_at, within) for each in idle]
     shares.append(sum(of_idle) / len(of_idle) if of_idle else 1.0)
     share = min(*shares, MOST_SHARE)
     trials = sum(max(0.0, covered_seconds(survey, missing_since(each), now) // within - 1) for each in silent)

@@ -200,6 +200,12 @@ def test_a_suspect_waits_for_what_its_confirmation_lacks(evidence, terms, blocke
     assert not found.is_open
 
 
+@pytest.mark.parametrize(("terms", "short"), [({}, "waiting"), ({"pause": PAUSE}, "waiting (pause)"), (None, "none")])
+def test_the_short_form_names_the_stage_and_what_blocks_it(terms, short):
+    status = status_of(online() if terms is None else lost(), replace(TERMS, **(terms or {})))
+    assert status.short == short
+
+
 def test_a_call_without_an_answer_shows_when_it_failed_and_when_github_is_asked_again():
     refused = lost(failed_calls=FailedCalls(2, NOW, "GET: GitHub answered 502", "GitHubUnavailable"))
     at, again = clock_time(NOW), clock_time(NOW + 60)
