@@ -515,6 +515,23 @@ def test_a_remediated_loss_counts_for_window_seconds(age, counted):
     assert fuse_counts([(old, State.INVALIDATED)], Fuse(), survey(), NOW, LIMITS).lost == counted
 
 
+@pytest.mark.parametrize(
+    ("age", "counted"),
+    [(600.0 - MICROSECOND, 1), (600.0, 0), (600.0 + MICROSECOND, 0)],
+    ids=["just within window_seconds", "at window_seconds", "before it"],
+)
+def test_what_may_run_an_unknown_job_counts_for_window_seconds(age, counted):
+    missing = suspect(absent_since=NOW - age, missing_at=NOW - age, observed_at=NOW - age - 9, was_busy=True, busy=True)
+    assert fuse_counts([(missing, State.SUSPECT)], Fuse(), survey(), NOW, LIMITS).lost == counted
+
+
+@pytest.mark.parametrize("age", [600.0 - MICROSECOND, 600.0 + MICROSECOND], ids=["within the window", "before it"])
+def test_a_newcomer_is_one_runner_more_once_the_loss_that_it_replaced_counts_no_longer(age):
+    replaced = lost(confirmed_at=NOW - age, granted_at=NOW - age, replaced_at=NOW - age)
+    members = [(replaced, State.INVALIDATED), (online(2, first_seen=NOW - 1), State.HEALTHY)]
+    assert fuse_counts(members, Fuse(), survey(), NOW, LIMITS).expected == 1
+
+
 def test_waiting_losses_still_count_after_a_long_pause():
     pool = Pool(*(online(each) for each in range(1, 51)))
     pool.lose(50)

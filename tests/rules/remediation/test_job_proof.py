@@ -67,6 +67,14 @@ def test_each_time_without_a_job_is_a_trial_of_each_runner_that_waits(count, aft
     assert shown([*peers(), *(waiting(number) for number in range(count))], after) is is_shown
 
 
+@pytest.mark.parametrize("share", [1 / 8, 1 / 4, 1 / 2])
+def test_the_time_in_which_newcomers_have_a_job_is_found_by_trial(share):
+    within = share * LIMITS.prove_seconds
+    members = [*peers(job_after=within), *(waiting(number, within) for number in range(20))]
+    assert shown(members, 2 * within)
+    assert not shown(members, 2 * within - MICROSECOND)
+
+
 @pytest.mark.parametrize(
     "members",
     [

@@ -124,6 +124,20 @@ def test_each_blocker_makes_a_loss_wait_and_says_whether_a_person_must_act(block
     assert found.is_open is (blocker != "job")  # a job vouches for its runner
 
 
+@pytest.mark.parametrize(
+    ("evidence", "since"),
+    [
+        (lost(confirmed_at=NOW - 7, granted_at=NOW - 5), NOW - 7),
+        (present(granted_at=NOW - 5, removed_at=NOW - 4), NOW - 5),
+        (forbidden(), forbidden().deletion.waiting_since),
+    ],
+    ids=["confirmed", "granted while offline", "the cluster forbids it"],
+)
+def test_what_waits_says_since_when(evidence, since):
+    found = status_of(evidence, replace(TERMS, survey=survey(failing_since=NOW - 9, failure="GitHubUnavailable")))
+    assert (found.stage, found.since) == (WAITING, since)
+
+
 def test_a_pause_that_ends_by_itself_needs_no_person():
     pause = SimpleNamespace(**{**vars(PAUSE), "until": NOW + 60})
     found = status_of(lost(), replace(TERMS, pause=pause))
