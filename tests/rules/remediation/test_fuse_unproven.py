@@ -107,6 +107,9 @@ def test_each_state_change_has_its_own_time():
     assert changed_at(tripped) != changed_at(again)
     assert changed_at(Fuse()) is None
     assert changed_at(UNPROVEN) == UNPROVEN.healed_at
+    stopped = proving(since=NOW, position=Position.STOPPED, stopped_at=NOW + 60)
+    assert changed_at(stopped) == NOW + 60
+    assert changed_at(replace(stopped, stopped_at=None)) == NOW
 
 
 @pytest.mark.parametrize(

@@ -75,7 +75,8 @@ STAGES = {
     "written off": (lost(not_needed_at=NOW - 5), WRITTEN_OFF, NOW - 5, False),
     "returned": (online(back_at=NOW - 5, was_lost=True), RETURNED, NOW - 5, False),
     "a suspicion that ended": (online(back_at=NOW - 5), NONE, None, False),
-    "retired after its job": (lost(retired_at=NOW), NONE, None, False),
+    "removed by its controller": (lost(retired_at=NOW), NONE, None, False),
+    "retired after its job": (lost(ephemeral=True, job_id=7, job_ended_at=NOW - 50), NONE, None, False),
 }
 
 
@@ -83,6 +84,7 @@ STAGES = {
 def test_each_stage_has_its_begin_and_a_loss_is_open_until_its_successor_is_online(evidence, stage, since, is_open):
     found = status_of(evidence)
     assert (found.stage, found.since, found.is_open, found.blocked_by) == (stage, since, is_open, None)
+    assert not found.is_stopped
     assert found.text[0].islower()
     assert not found.text.endswith(".")
 

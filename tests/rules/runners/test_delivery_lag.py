@@ -191,6 +191,14 @@ def test_what_a_clock_dated_that_ran_ahead_is_forgotten(known):
     assert arrivals_after(known, [(NOW - 5, None)], NOW) == DeliveryArrivals(NOW - 5)
 
 
+@pytest.mark.parametrize(("count", "kept"), [(MOST_LATE, MOST_LATE), (MOST_LATE + 1, MOST_LATE)])
+def test_so_many_late_arrivals_are_kept_apart_and_of_more_the_two_least_late_become_one(count, kept):
+    samples = [(NOW - each, NOW - each - LATE_SECONDS - 60 * each) for each in range(count)]
+    late = arrivals_after(DeliveryArrivals(), samples, NOW).late
+    assert len(late) == kept
+    assert max(each.seconds for each in late) == LATE_SECONDS + 60 * (count - 1)
+
+
 @given(st.lists(st.tuples(st.floats(NOW - 600, NOW), st.floats(0, 700)), max_size=30), st.randoms())
 def test_the_order_of_deliveries_changes_nothing_and_the_greatest_delay_is_never_lost(samples, random):
     new = [(at, at - age) for at, age in samples]
@@ -268,6 +276,7 @@ LAST = DeliveryArrivals(NOW - MICROSECOND)
         (AT_WORK._replace(job_id=9, job_ended_at=NOW - LIST_LAG_SECONDS - MICROSECOND), LAST, True),
         (AT_WORK._replace(observed_at=None), LAST, False),
         (AT_WORK._replace(observed_at=NOW + 60), LAST, False),
+        (AT_WORK._replace(observed_at=(LAST.last_at or 0.0) - 60), LAST, False),
         (AT_WORK, DeliveryArrivals(), False),
         (AT_WORK, DeliveryArrivals(NOW - HOLD_SECONDS - MICROSECOND), True),
         (AT_WORK, DeliveryArrivals(LONG_AGO), True),
@@ -276,7 +285,7 @@ LAST = DeliveryArrivals(NOW - MICROSECOND)
     ids=[
         "newly at work", "a delivery came since", "idle", "not listed", "its job is known", "its only job has ended",
         "its last job ended a moment ago", "its last job ended before", "never observed",
-        "observed in the future", "no deliveries come", "the last over an hour ago", "the last a day ago",
+        "observed in the future", "observed before the last one", "no deliveries come", "the last over an hour ago", "the last a day ago",
         "the last in the future",
     ],
 )  # fmt: skip

@@ -76,7 +76,8 @@ def test_an_offline_period_is_reported_at_its_start_and_its_end(evidence, what):
 
 
 @pytest.mark.parametrize(
-    ("granted_at", "counted_since", "may"), [(NOW, NOW, False), (NOW, NOW + 0.1, True), (NOW, None, True)]
+    ("granted_at", "counted_since", "may"),
+    [(NOW, NOW, False), (NOW, NOW - 9, False), (NOW, NOW + 0.1, True), (NOW, None, True)],
 )
 def test_what_an_open_fuse_counts_is_kept(granted_at, counted_since, may):
     """A paused fuse would permit as many again when the records of its batch were deleted."""
