@@ -523,11 +523,6 @@ def test_runners_that_may_run_an_unknown_job_count_as_lost_for_one_window(age, t
     assert (POOL in {each.pool for each in decision.fuse_changes}) is trips
 
 
-def test_reaped_pods_of_no_pool_count_for_the_installation():
-    changes = decided(fleet(3), reaped={"elsewhere": 33}).fuse_changes
-    assert {each.pool: each.counted.lost for each in changes} == {ALL_POOLS: 36}
-
-
 def test_reaped_pods_count_as_lost():
     assert decided(fleet(3)).fuse_changes == ()
     ((pool, _, after, counted),) = decided(fleet(3), reaped={POOL: 30}).fuse_changes
