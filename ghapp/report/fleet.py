@@ -32,7 +32,7 @@ from ghapp.workflow_jobs.demand import PoolDemand, UnservedJob
 
 
 class PressedSweep(NamedTuple):
-    """A press of "Sweep now": when (epoch seconds), by whom, and its outcome."""
+    """A press of "Sweep now": when (epoch seconds), the login, and its outcome."""
 
     at: float
     who: str
