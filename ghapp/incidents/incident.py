@@ -19,6 +19,10 @@ from ghapp.runners.evidence import Evidence, PastLoss
 from ghapp.runners.verdict import Reason, State, Verdict, is_absent, is_zombie, missing_since
 
 
+LATE_SUCCESSOR_SECONDS = 300.0
+"""A successor that is not seen so long after its request was accepted is late, or hidden among other newcomers."""
+
+
 class LossEnd(StrEnum):
     """How a loss ended."""
 
@@ -100,6 +104,14 @@ class RunnerLoss(NamedTuple):
     def span(self) -> Span:
         """From its first evidence to its end."""
         return Span(self.pool, self.first_at, self.ended_at)
+
+    @property
+    def tying_span(self) -> Span:
+        """The time in which other losses belong to its incident: a late successor ties no later loss to it."""
+        if self.accepted_at is None:
+            return self.span
+        late_at = self.accepted_at + LATE_SUCCESSOR_SECONDS
+        return self.span._replace(ended=late_at if self.ended_at is None else min(self.ended_at, late_at))
 
     def is_same(self, other: RunnerLoss) -> bool:
         """True for two observations of one loss: a runner cannot be lost twice at a time."""
@@ -302,7 +314,7 @@ def fuse_spans(steps: Sequence[FuseStep]) -> Iterator[Span]:
 def spans(incident: LossIncident) -> Iterator[Span]:
     """Yields the time of each loss and of each fuse."""
     for each in incident.losses:
-        yield each.span
+        yield each.tying_span
     yield from fuse_spans(incident.steps)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from math import inf
 
 import pytest
 from hypothesis import given
@@ -18,7 +19,7 @@ from ghapp.incidents.fold import (
     places_of,
     with_losses,
 )
-from ghapp.incidents.incident import FuseStep, LossEnd, LossIncident, RunnerLoss
+from ghapp.incidents.incident import LATE_SUCCESSOR_SECONDS, FuseStep, LossEnd, LossIncident, RunnerLoss
 from ghapp.remediation.fuse import Fuse, FuseCounts, FuseReason, Position
 from tests.rules.builders import NOW, lost, present
 
@@ -26,11 +27,13 @@ OPEN, ENDED = LossEnd.OPEN, LossEnd.SUCCESSOR_ONLINE
 TRIPPED = Fuse(Position.PROVING, NOW, 3, 3, reason=FuseReason.MASS_LOSS, batch_at=NOW, tripped_for=FuseReason.MASS_LOSS)
 
 
-def one(runner, begin, end=None, pool="linux"):
-    """Runner `runner` was lost from `begin` to `end` (seconds from NOW)."""
+def one(runner, begin, end=None, pool="linux", late=None):
+    """Runner `runner` was lost from `begin` to `end` (seconds from NOW); its successor is late from `late` on."""
     ended_at = None if end is None else NOW + end
+    accepted_at = None if late is None else NOW + late - LATE_SUCCESSOR_SECONDS
+    found = OPEN if end is None else ENDED
     return RunnerLoss(
-        runner, f"linux-{runner}", pool, NOW + begin, end=OPEN if end is None else ENDED, ended_at=ended_at
+        runner, f"linux-{runner}", pool, NOW + begin, accepted_at=accepted_at, end=found, ended_at=ended_at
     )
 
 
@@ -59,8 +62,14 @@ def fold(*losses, steps=(), known=None):
         ([one(1, 0, 30), one(2, 5, 10), one(3, 20, 25)], [[1, 2, 3]]),
         ([one(1, 0, 10), one(2, 0, 10, "other")], [[1], [2]]),
         ([one(1, 0, 10), one(1, 10, 20)], [[1], [1]]),
+        ([one(1, 0, late=10), one(2, 10, 20)], [[1], [2]]),
+        ([one(1, 0, late=10), one(2, 9, 20)], [[1, 2]]),
+        ([one(1, 0, 10, late=20), one(2, 15)], [[1], [2]]),
     ],
-    ids=["overlap", "touch", "same time", "no length", "open", "chain", "within", "two pools", "one runner twice"],
+    ids=[
+        *("overlap", "touch", "same time", "no length", "open", "chain", "within", "two pools", "one runner twice"),
+        *("a late successor", "one that is not late yet", "one that came in time"),
+    ],
 )
 def test_losses_of_a_pool_that_overlap_are_one_incident(losses, expected):
     assert groups(fold(*losses)) == expected
@@ -306,13 +315,18 @@ def test_beyond_the_limit_the_oldest_that_ended_are_deleted_and_never_an_open_on
 
 FACTS = st.lists(
     st.builds(
-        lambda runner, begin, length, pool: one(
-            runner, begin * 8, None if length is None else begin * 8 + min(length, 7) + (length > 7) * 20, pool
+        lambda runner, begin, length, pool, late: one(
+            runner,
+            begin * 8,
+            None if length is None else begin * 8 + min(length, 7) + (length > 7) * 20,
+            pool,
+            None if late is None else begin * 8 + late,
         ),
         st.integers(1, 40),
         st.integers(0, 12),
         st.one_of(st.none(), st.integers(0, 12)),
         st.sampled_from(["a", "b"]),
+        st.one_of(st.none(), st.integers(0, 20)),
     ),
     max_size=8,
     unique_by=lambda loss: loss.runner_id,
@@ -334,7 +348,7 @@ def connected(losses):
 
 
 def overlap(one_, other):
-    ends = [float("inf") if each.ended_at is None else each.ended_at for each in (one_, other)]
+    ends = [min(each.ended_at or inf, (each.accepted_at or inf) + LATE_SUCCESSOR_SECONDS) for each in (one_, other)]
     return one_.first_at == other.first_at or (one_.first_at < ends[1] and other.first_at < ends[0])
 
 
