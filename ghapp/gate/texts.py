@@ -66,10 +66,18 @@ def gate_report(gate: Gate, gate_check: GateCheck, stage: GateCheckStage) -> Rep
     )
 
 
-def superseded_report(pool: str, shard: str) -> Report:
-    """Renders a gate check that ended because another deploy superseded it."""
-    why = "it was deployed again, or its pool names another repository, before this deploy was seen to pass"
-    summary = f"{code(shard)} of {code(pool)} is no longer followed here: {why}."
+NONE = "no repository"
+
+
+def superseded_report(pool: str, shard: str, repository: str | None) -> Report:
+    """Renders a gate check that ended because another deploy superseded it.
+
+    `repository` is where its pool has gate checks posted now, if that is another one; None if it was deployed again.
+    """
+    why = (
+        "it was deployed again" if repository is None else f"its pool names {code(repository) if repository else NONE}"
+    )
+    summary = f"{code(shard)} of {code(pool)} is no longer followed here: {why}, before this deploy was seen to pass."
     return Report(
         f"{one_line(shard, LONGEST_WORD)} is no longer followed here", summary, "", Conclusion.CANCELLED, actions=()
     )

@@ -125,7 +125,9 @@ async def _is_ended(
         checks = await _checks_of(context, installation, gate_check, place, _name(pool, pools))
         check_run = gate_check.check_run if gate_check.check_run is not None else await checks.find(gate_check.sha)
         if check_run is not None:
-            await checks.update(check_run, superseded_report(pool, shard))
+            named = next((each.deploy_repository or "" for each in pools if each.name == pool), "")
+            elsewhere = None if named == gate_check.repository else named
+            await checks.update(check_run, superseded_report(pool, shard, elsewhere))
     except GitHubError as error:
         if outcome_of(error) in TRANSIENT and not is_forgotten(gate_check, now):
             return False

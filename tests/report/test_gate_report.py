@@ -52,10 +52,20 @@ def test_the_conclusion_and_the_title_show_the_stage(of, stage, conclusion, titl
     assert report.conclusion is not Conclusion.NEUTRAL, "GitHub treats neutral as a success"
 
 
-def test_a_superseded_gate_check_is_cancelled():
-    report = superseded_report("linux", "pink")
+@pytest.mark.parametrize(
+    ("repository", "why"),
+    [
+        (None, "it was deployed again"),
+        ("acme/infra", "its pool names `acme/infra`"),
+        ("", "its pool names no repository"),
+    ],
+)
+def test_a_superseded_gate_check_is_cancelled_and_says_why(repository, why):
+    report = superseded_report("linux", "pink", repository)
     assert (report.conclusion, report.title) == (Conclusion.CANCELLED, "pink is no longer followed here")
-    assert "`pink` of `linux`" in report.summary
+    assert (
+        report.summary == f"`pink` of `linux` is no longer followed here: {why}, before this deploy was seen to pass."
+    )
 
 
 def test_other_names_and_numbers_in_the_same_steps_do_not_change_the_summary_digest():

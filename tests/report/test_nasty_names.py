@@ -132,7 +132,7 @@ def test_a_post_mortem_has_no_markup_of_a_name(name):
         assert markdown_faults(text, ours=GITHUB) == []
     assert rows(report.text) == rows(plain.text)
     assert [each.type for each in GFM.parse(report.text)] == [each.type for each in GFM.parse(plain.text)]
-    superseded = superseded_report(name, name)
+    superseded = superseded_report(name, name, name)
     assert markdown_faults(superseded.summary, ours=GITHUB) == []
     assert not_seen(superseded.title, "") == {}
 
