@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ghapp.installations.pool_matching import ALL_POOLS
 from ghapp.remediation.fuse import FUSE_REASONS, Fuse, FuseReason, Position, proof_in_words, resume_command, threshold
@@ -15,7 +15,7 @@ from ghapp.remediation.status import (
     is_unanswered,
 )
 from ghapp.report.documents import time_of
-from ghapp.report.fleet import FleetView, PoolView
+from ghapp.report.fleet import FleetView, PoolView, RunnerView
 from ghapp.report.headline import Headline, HeadlineKind, Severity, first_since, runners_page
 from ghapp.runners.verdict import State
 from ghapp.untrusted_text import shell_command
@@ -32,6 +32,7 @@ MOST_BLOCKERS = 3
 def loss_headlines(fleet: FleetView, pools: Sequence[PoolView], now: float) -> Iterator[Headline]:
     """Yields one for each pool with lost runners: what happens next to them."""
     demand = {each.pool: each for each in fleet.demand}
+    last_of_all = _last_request([each for pool in pools for each in pool.lost], fleet.whole_fuse)
     for pool in pools:
         if not (lost := pool.lost):
             continue
@@ -42,7 +43,8 @@ def loss_headlines(fleet: FleetView, pools: Sequence[PoolView], now: float) -> I
         worst = _worst(statuses)
         total = len(pool.members)
         healed = [each for each in pool.healed if since is not None and (each.evidence.healed_at or 0.0) >= since]
-        step, command = _step(fleet, pool, worst, unanswered, len(healed))
+        last_request_at = last_of_all if pool.is_whole_fuse else _last_request(lost, pool.fuse)
+        step, command = _step(fleet, pool, worst, unanswered, len(healed), last_request_at)
         progress = _progress(statuses, len(healed), worst)
         if pool.fuse.position is Position.STOPPED and not worst.is_stopped:
             name = "the fuse of all pools" if pool.is_whole_fuse else "the fuse"
@@ -155,6 +157,7 @@ def _step(
     worst: ReplacementStatus,
     unanswered: Sequence[ReplacementStatus],
     healed: int,
+    last_request_at: float | None,
 ) -> tuple[str, str]:
     """Returns what to do next about lost runners of a pool, and the command for it.
 
@@ -183,7 +186,8 @@ def _step(
         case ReplacementBlocker.FUSE if worst.is_stopped:
             return _after_stop(pool.fuse), _resume_stopped(fleet, pool)
         case ReplacementBlocker.FUSE:
-            return f"wait: {_next_batch(pool, fleet.fuse_limits.prove_seconds)}{late and f'; {late}'}", ""
+            follows = _next_batch(pool, fleet.fuse_limits.prove_seconds, last_request_at)
+            return f"wait: {follows}{late and f'; {late}'}", ""
         case ReplacementBlocker.NO_POOL:
             return f"add a [[pools]] table for {pool.name}", shell_command("ghapp", "init", "--org", org)
         case ReplacementBlocker.PERMISSION | ReplacementBlocker.CLUSTER:
@@ -194,15 +198,14 @@ def _step(
             return "nothing to do: replacement goes on by itself", ""
 
 
-def _next_batch(pool: PoolView, prove_seconds: float) -> str:
+def _next_batch(pool: PoolView, prove_seconds: float, last_request_at: float | None) -> str:
     """Returns when a proving fuse goes on. The pool's own newcomers may hide successors until `prove_seconds` are over.
 
-    The time is of this pool's requests; while lists fail, and while another pool's batch goes on, it is later.
+    That time is longer while lists fail, which a headline of its own says.
     """
-    requested_at = [each.replacement.since or 0.0 for each in pool.lost if _is_of_batch(each.replacement, pool.fuse)]
     until = f"{duration(prove_seconds)} after its last request"
-    if requested_at:
-        until = f"by {clock_time(max(requested_at) + prove_seconds)}"
+    if last_request_at is not None:
+        until = f"by {clock_time(last_request_at + prove_seconds)}"
     proof = proof_in_words(is_of_all=pool.is_whole_fuse)
     return (
         f"the next batch follows when {proof} of this one's successors are seen online, at the latest {until} if one "
@@ -210,9 +213,11 @@ def _next_batch(pool: PoolView, prove_seconds: float) -> str:
     )
 
 
-def _is_of_batch(status: ReplacementStatus, fuse: Fuse) -> bool:
-    """True if the replacement was requested in the present batch."""
-    return status.stage is ReplacementStage.REQUESTED and (status.since or 0.0) >= (fuse.batch_at or 0.0)
+def _last_request(lost: Iterable[RunnerView], fuse: Fuse) -> float | None:
+    """Returns when the last request of the fuse's present batch was accepted; None if none was."""
+    requested = (each.replacement for each in lost if each.replacement.stage is ReplacementStage.REQUESTED)
+    times = [each.since for each in requested if each.since is not None and each.since >= (fuse.batch_at or 0.0)]
+    return max(times, default=None)
 
 
 def _proven_at(fuse: Fuse) -> float:

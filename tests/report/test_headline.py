@@ -331,6 +331,13 @@ def test_while_a_fuse_proves_the_step_says_until_when():
     assert latest in headline.step
 
 
+def test_the_fuse_of_all_pools_waits_for_the_last_request_of_any_pool():
+    gpu = {"custom_labels": ("gpu",), "labels": ("gpu",)}
+    members = [requested(2, NOW - 60, granted_at=NOW - 60), lost(3), requested(4, NOW, granted_at=NOW - 60, **gpu)]
+    of_linux = next(each for each in found(*members, fuses={WHOLE: proving(batch_at=NOW - 60)}) if each.pool == POOL)
+    assert f"by {clock_time(NOW + 300)} if one is" in of_linux.step
+
+
 def test_each_pool_that_lost_runners_is_a_headline_those_that_wait_for_a_person_first():
     gpu = {"custom_labels": ("gpu",), "labels": ("gpu",)}
     first, second = found(lost(1), lost(2, **gpu), pauses={"gpu": PAUSE})[:2]
