@@ -18,7 +18,6 @@ from ghapp.remediation.successors import HEALED_WITHIN_SECONDS, SUCCESSOR_PATIEN
 from ghapp.runners.evidence import Evidence, PastLoss
 from ghapp.runners.verdict import Reason, State, Verdict, is_absent, is_zombie, missing_since
 
-
 LATE_SUCCESSOR_SECONDS = 300.0
 """A successor that is not seen so long after its request was accepted is late, or hidden among other newcomers."""
 

@@ -399,9 +399,8 @@ def _entry(incident: LossIncident, at: tuple[float, float], kind: str, text: str
     first, last = (exact(each - incident.began) for each in at)
     after = first if last == first else f"{first} to {last}"
     iso = timestamp(float(int(at[0])))
-    return IncidentEntry(
-        iso, f"{iso[:10]} {iso[11:19]} UTC", "" if after == exact(0.0) else after, kind, text, code, (), 0
-    )
+    is_later = last != exact(0.0) and at[1] > incident.began  # lists may have failed before the incident began
+    return IncidentEntry(iso, f"{iso[:10]} {iso[11:19]} UTC", after if is_later else "", kind, text, code, (), 0)
 
 
 def _groups(incident: LossIncident) -> Iterator[_Group]:

@@ -38,14 +38,16 @@ def loss_headlines(fleet: FleetView, pools: Sequence[PoolView], now: float) -> I
             continue
         statuses, patience = [each.replacement for each in lost], fleet.fuse_limits.prove_seconds
         # A late successor of an earlier loss is not what began: the loss is as old as the runners that wait now.
-        since = first_since([each for each in lost if not is_unanswered(each.replacement, now, patience)] or lost)
+        current = [each for each in lost if not is_unanswered(each.replacement, now, patience)] or lost
+        since, healed = _healed_together(pool, first_since(current), patience)
         unanswered = [each for each in statuses if is_unanswered(each, now, patience)]
         worst = _worst(statuses)
         total = len(pool.members)
-        healed = [each for each in pool.healed if since is not None and (each.evidence.healed_at or 0.0) >= since]
         last_request_at = last_of_all if pool.is_whole_fuse else _last_request(lost, pool.fuse)
-        step, command = _step(fleet, pool, worst, unanswered, len(healed), last_request_at)
-        progress = _progress(statuses, len(healed), worst)
+        step, command = _step(fleet, pool, worst, unanswered, healed, last_request_at)
+        progress = _progress(statuses, healed, worst)
+        if missing := _missing_at_once(fleet, pool, now):
+            progress += f"; {len(missing):,} more {are(len(missing))} missing, and GitHub is asked for each"
         if pool.fuse.position is Position.STOPPED and not worst.is_stopped:
             name = "the fuse of all pools" if pool.is_whole_fuse else "the fuse"
             progress += f"; {name} is stopped: {FUSE_REASONS[pool.fuse.reason]}"
@@ -64,6 +66,25 @@ def loss_headlines(fleet: FleetView, pools: Sequence[PoolView], now: float) -> I
             len(lost),
             f"{len(lost)} lost: {progress}",
         )
+
+
+def _healed_together(pool: PoolView, since: float | None, patience: float) -> tuple[float | None, int]:
+    """Returns when losses began that overlap with one that began at `since`, and how many of them have healed.
+
+    So the count only grows until all have healed. One that took longer than `patience` connects no other losses.
+    """
+    if since is None:
+        return None, 0
+    count = 0
+    for each in sorted(pool.healed, key=lambda each: each.evidence.healed_at or 0.0, reverse=True):
+        evidence, began = each.evidence, each.verdict.since
+        healed_at = evidence.healed_at or 0.0
+        if healed_at < since:
+            break
+        count += 1
+        if began is not None and healed_at - (evidence.replaced_at or 0.0) <= patience:
+            since = min(since, began)
+    return since, count
 
 
 def _effect(demand: PoolDemand) -> str:
@@ -194,6 +215,8 @@ def _step(
             return "see what is forbidden or missing, and grant it", "ghapp doctor"
         case ReplacementBlocker.GITHUB:
             return "wait: replacement goes on by itself once GitHub answers", ""
+        case _ if fleet.view.survey.failing_since is not None:
+            return "wait: replacement goes on by itself once runners can be read", ""
         case _:
             return "nothing to do: replacement goes on by itself", ""
 
@@ -252,14 +275,8 @@ def _after_stop(fuse: Fuse) -> str:
 def suspect_headlines(fleet: FleetView, pools: Sequence[PoolView], now: float) -> Iterator[Headline]:
     """Suspects of one pool that would trip its fuse if they are confirmed. One whose job explains it does not count."""
     for pool in pools:
-        missing = [
-            each
-            for each in pool.members
-            if each.state is State.SUSPECT
-            and each.replacement.blocked_by is not ReplacementBlocker.JOB
-            and not each.is_lasting_suspect(now, fleet.view.limits)
-        ]
-        if len(missing) < threshold(len(pool.members), fleet.fuse_limits):
+        missing = [] if pool.lost else _missing_at_once(fleet, pool, now)  # the headline of its loss counts them
+        if not missing:
             continue
         of_them = f"{len(missing):,} of {counted(len(pool.members), 'runner')} of {pool.name}"
         yield Headline(
@@ -275,6 +292,18 @@ def suspect_headlines(fleet: FleetView, pools: Sequence[PoolView], now: float) -
             affected=len(missing),
             meaning="many suspect",
         )
+
+
+def _missing_at_once(fleet: FleetView, pool: PoolView, now: float) -> list[RunnerView]:
+    """Returns the suspects of a pool, if so many would trip its fuse; else none."""
+    missing = [
+        each
+        for each in pool.members
+        if each.state is State.SUSPECT
+        and each.replacement.blocked_by is not ReplacementBlocker.JOB
+        and not each.is_lasting_suspect(now, fleet.view.limits)
+    ]
+    return missing if len(missing) >= threshold(len(pool.members), fleet.fuse_limits) else []
 
 
 # ---- fuses of pools without a loss that waits

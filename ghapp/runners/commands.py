@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 import time
 from typing import Any
@@ -86,6 +87,8 @@ async def _sweep(settings: Settings, org: str | None, *, act: bool) -> list[Any]
     from jobs.runners.sweep import sweep_installation
 
     results = []
+    # Why a sweep failed is printed below its table; the traceback of an error of ghapp's own is not.
+    logging.getLogger(sweep_installation.__module__).addFilter(_has_traceback)
     async with open_context(settings) as context:
         await context.redis.ping()  # before any request to GitHub whose answer could not be stored
         await discover_installations(context)
@@ -96,6 +99,10 @@ async def _sweep(settings: Settings, org: str | None, *, act: bool) -> list[Any]
                 raise GhappError(f"{installation.org}: another process is sweeping it; try again in a moment")
             results.append(result)
     return results
+
+
+def _has_traceback(record: logging.LogRecord) -> bool:
+    return isinstance(record.msg, dict) and bool(record.msg.get("exc_info"))
 
 
 @click.command(cls=OutputCommand, short_help="List the runners as last known.")

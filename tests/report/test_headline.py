@@ -331,6 +331,34 @@ def test_while_a_fuse_proves_the_step_says_until_when():
     assert latest in headline.step
 
 
+def test_successors_that_are_online_stay_counted_until_all_losses_that_overlap_have_healed():
+    """The first ones to be lost heal first: what began with them does not begin later."""
+    first = [healed(number, NOW - 40, confirmed_at=NOW - 100) for number in (2, 3)]
+    second = healed(4, NOW - 20, confirmed_at=NOW - 60)
+    headline = found(online(1), *first, second, lost(5, confirmed_at=NOW - 30))[0]
+    assert (headline.since, "; 3 of 4 successors are seen online" in headline.sentence) == (NOW - 100, True)
+    apart = healed(2, NOW - 40, confirmed_at=NOW - 100)
+    headline = found(online(1), apart, lost(5, confirmed_at=NOW - 30))[0]
+    assert (headline.since, "successor" in headline.sentence) == (NOW - 30, False)
+
+
+def test_runners_that_are_missing_beside_lost_ones_are_in_the_headline_of_the_loss():
+    known = [lost(1), *(suspect(number) for number in range(2, 6)), *(online(number) for number in range(6, 12))]
+    losses = [each for each in found(*known) if each.kind in (HeadlineKind.LOST, HeadlineKind.MASS_SUSPECT)]
+    (headline,) = losses
+    assert "; 4 more are missing, and GitHub is asked for each" in headline.sentence
+
+
+def test_while_runners_cannot_be_read_nothing_goes_on_by_itself():
+    blind, loss = found(online(1), requested(2, NOW - 5), survey=survey(failing_since=NOW - 9, failure="Unauthorized"))[
+        :2
+    ]
+    assert (blind.kind, loss.step) == (
+        HeadlineKind.BLIND,
+        "wait: replacement goes on by itself once runners can be read",
+    )
+
+
 def test_the_fuse_of_all_pools_waits_for_the_last_request_of_any_pool():
     gpu = {"custom_labels": ("gpu",), "labels": ("gpu",)}
     members = [requested(2, NOW - 60, granted_at=NOW - 60), lost(3), requested(4, NOW, granted_at=NOW - 60, **gpu)]

@@ -22,6 +22,7 @@ from ghapp.incidents.page_views import (
 from ghapp.incidents.texts import ENDS, PROOFS
 from ghapp.remediation.fuse import FUSE_REASONS, Fuse, FuseReason, Position
 from ghapp.remediation.store import Pause
+from ghapp.report.documents import timestamp
 from ghapp.runners.evidence import Survey
 from ghapp.runners.verdict import Reason
 from ghapp.settings import PoolSettings
@@ -461,3 +462,11 @@ def test_the_overview_links_a_fuse_to_its_incident():
     fuse = Fuse(Position.PROVING, NOW, reason=FuseReason.MASS_LOSS)
     page = overview(fleet_of(survey=Survey(NOW, 0), fuses={POOL: fuse}), NOW, {POOL: "i"})
     assert (page.headline.incident, page.others) == ("i", ())
+
+
+def test_blindness_that_began_before_the_incident_has_its_own_time():
+    found = interruptions_of(incident(loss()), [], {}, Survey(blind=((NOW - 200, NOW - 90),)), NOW)
+    entries = incident_page(incident(loss()), {}, NOW, found).entries
+    (blind,), (sight,) = ([each for each in entries if each.kind == kind] for kind in ("blind", "sight"))
+    assert (blind.iso, blind.after) == (timestamp(NOW - 200), "")
+    assert (sight.iso, sight.after) == (timestamp(NOW - 90), "10 s")
