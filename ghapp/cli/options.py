@@ -50,17 +50,20 @@ class HelpfulGroup(click.Group):
 class NameChoice(click.Choice[str]):
     """One of a few names; an unknown one is reported with the one that may be meant.
 
-    `also` has other words for some of the names.
+    `also` has other words for some of the names: they are taken, too.
     """
 
     def __init__(self, names: Sequence[str], also: Mapping[str, str] = MappingProxyType({})) -> None:
         super().__init__(names)
         self._also = also
 
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Returns the name."""
+        return super().convert(self._also.get(str(value).lower(), value), param, ctx)
+
     def get_invalid_choice_message(self, value: Any, ctx: click.Context | None) -> str:  # noqa: ARG002 - of click
         """Returns the message."""
-        name = self._also.get(str(value).lower(), str(value))
-        return f"{value!r} is unknown; {meant(name, self.choices, 'known are', most=len(self.choices))}"
+        return f"{value!r} is unknown; {meant(str(value), self.choices, 'known are', most=len(self.choices))}"
 
 
 def limit(things: str, default: int = 100) -> Callable[[Function], Function]:

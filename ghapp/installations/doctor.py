@@ -302,7 +302,8 @@ def of_sweeps(
     reason = survey.failure if survey.failing_since is not None else attempt.prevented_by
     if survey.failing_since is not None:
         known = blindness_of(reason, org)
-        text = f"no complete list since {time_of(survey.failing_since)}: {known.meaning} ({reason}); {due}"
+        since = time_of(survey.swept_at or survey.failing_since)
+        text = f"no complete list since {since}: {known.meaning} ({reason}); {due}"
         return [wrong(GROUP, "sweeps", text, known.fix.format(org=shell_command(org)), org)]
     if reason == Reason.RATE_LIMITED and now - (attempt.since or 0.0) <= DEFERRED_SECONDS:
         text = f"deferred, because tokens of other installations use GitHub's points of the minute; {due}"

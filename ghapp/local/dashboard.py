@@ -490,7 +490,7 @@ def cluster_line(summary: ClusterSummary | None, reaped: int, unused: Sequence[L
     """
     if summary is None or not (summary.phantoms or summary.deaths or reaped or unused):
         return None
-    line = Text(f"cluster: {counted(len(summary.deaths), 'death')}, {counted(reaped, 'leaked pod')} deleted", "dim")
+    line = Text(f"cluster: {counted(len(summary.deaths), 'pod death')}, {counted(reaped, 'leaked pod')} deleted", "dim")
     for each in summary.phantoms[:1]:
         named = f"{visible(each.subject, NAME_WIDTH)} ({each.reason})"
         line.append(f", {counted(len(summary.phantoms), 'phantom')}: {named}", "yellow")

@@ -310,7 +310,7 @@ def _members_of(fleet: FleetView, pool: PoolView, shard: str) -> list[RunnerView
 
 def _of_its_runners(offline: int, runners: int) -> str:
     if not offline:
-        return "the shard does not take jobs as it should"
+        return "its checks have not all passed"
     return f"{offline:,} of its {counted(runners, 'runner')} {are(offline)} offline"
 
 

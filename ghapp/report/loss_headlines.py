@@ -217,6 +217,9 @@ def _step(
             return "wait: replacement goes on by itself once GitHub answers", ""
         case _ if fleet.view.survey.failing_since is not None:
             return "wait: replacement goes on by itself once runners can be read", ""
+        case _ if last_request_at is not None:
+            by = clock_time(last_request_at + fleet.fuse_limits.prove_seconds)
+            return f"nothing to do: replacement goes on by itself; successors are expected by {by}", ""
         case _:
             return "nothing to do: replacement goes on by itself", ""
 

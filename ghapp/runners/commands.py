@@ -87,8 +87,9 @@ async def _sweep(settings: Settings, org: str | None, *, act: bool) -> list[Any]
     from jobs.runners.sweep import sweep_installation
 
     results = []
-    # Why a sweep failed is printed below its table; the traceback of an error of ghapp's own is not.
-    logging.getLogger(sweep_installation.__module__).addFilter(_has_traceback)
+    # What a sweep did, and why it failed, is printed with its table; the traceback of an error of ghapp's own is not.
+    for handler in logging.getLogger().handlers:
+        handler.addFilter(_has_traceback)
     async with open_context(settings) as context:
         await context.redis.ping()  # before any request to GitHub whose answer could not be stored
         await discover_installations(context)
