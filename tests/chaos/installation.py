@@ -19,10 +19,11 @@ from ghapp.sandbox.config import OrgConfig, Pace, SandboxConfig, pools_of
 from ghapp.sandbox.server import SandboxServer
 from ghapp.settings import Settings
 from ghapp.store.connect import connect
-from tests.stories.processes import Role, environment, wait_for
+from tests.stories.processes import Role, environment
 from tests.support.local_redis import embedded_redis
 from tests.support.policy import acting
 from tests.support.ports import free_port
+from tests.support.waiting import wait_for
 
 Result = TypeVar("Result")
 

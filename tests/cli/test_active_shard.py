@@ -6,7 +6,6 @@ import sys
 from contextlib import suppress
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from threading import Thread
 
 import pytest
@@ -15,7 +14,7 @@ from ghapp import active_shard
 from ghapp.active_shard import LARGEST_BYTES, query_active_shard
 from ghapp.gate.active_shard import ActiveShardAnswer
 from ghapp.settings import PoolSettings, Settings
-from tests.stories.processes import wait_for
+from tests.support.waiting import has_ended, wait_for
 
 NOW = 1_790_000_000.0
 
@@ -104,13 +103,6 @@ async def test_a_command_that_hangs_is_killed_with_its_child_processes(settings,
     answer = await query_active_shard(settings, python(code), clock)
     assert answer == ActiveShardAnswer("", "no answer within 3 s", NOW)
     assert await asyncio.to_thread(wait_for, lambda: found.exists() and has_ended(found.read_text()))
-
-
-def has_ended(pid):
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
-    except (FileNotFoundError, ProcessLookupError):
-        return True
 
 
 async def test_a_pool_without_a_source_has_no_answer(settings):

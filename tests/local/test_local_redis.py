@@ -20,6 +20,7 @@ from ghapp.local.local_redis import RESTORE, choose_servers, is_listening, super
 from ghapp.local.redis_servers import RedisServer, find_servers, find_supported_servers
 from ghapp.store import connect
 from tests.support.local_redis import embedded_redis
+from tests.support.waiting import has_ended, wait_for
 
 HERE = find_supported_servers()
 
@@ -439,8 +440,7 @@ def test_one_that_hangs_when_it_is_asked_for_its_version_leaves_no_process(serve
     binary.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     assert binary not in [server.binary for server in find_servers()]
-    path = Path(f"/proc/{pid.read_text().strip()}/status")
-    assert not path.exists() or "State:\tZ" in path.read_text()
+    assert wait_for(lambda: has_ended(pid.read_text().strip()))
 
 
 def test_a_lock_that_the_file_system_does_not_have_is_not_taken_for_another_up(tmp_path, monkeypatch):

@@ -28,26 +28,30 @@ class Received:
 
 @dataclass
 class Receiver:
-    """Keeps what comes; answers `status`."""
+    """Keeps what comes, and answers `status`: while `accepts` is set."""
 
     status: int = 202
+    accepts: threading.Event = field(default_factory=threading.Event)
     received: list[Received] = field(default_factory=list)
-    _arrived: threading.Condition = field(default_factory=threading.Condition)
+    _answered: int = 0
+    _answered_one: threading.Condition = field(default_factory=threading.Condition)
 
     def __enter__(self) -> Self:
         receiver = self
+        self.accepts.set()
 
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["content-length"]))
                 headers = {name.lower(): value for name, value in self.headers.items()}
-                # Answered before it is recorded, so that the sender's log is not far behind the test.
+                receiver.accepts.wait()
+                receiver.received.append(Received(headers, body))  # before the sender can take it for delivered
                 self.send_response(receiver.status)
                 self.send_header("content-length", "0")
                 self.end_headers()
-                with receiver._arrived:
-                    receiver.received.append(Received(headers, body))
-                    receiver._arrived.notify_all()
+                with receiver._answered_one:
+                    receiver._answered += 1
+                    receiver._answered_one.notify_all()
 
             def log_message(self, *args: Any) -> None:
                 pass
@@ -65,7 +69,7 @@ class Receiver:
         self._server.server_close()
 
     def wait(self, count: int) -> list[Received]:
-        """The deliveries, once there are so many."""
-        with self._arrived:
-            assert self._arrived.wait_for(lambda: len(self.received) >= count, PATIENCE_SECONDS), self.received
+        """The deliveries, once so many are answered: the sender's log is not far behind then."""
+        with self._answered_one:
+            assert self._answered_one.wait_for(lambda: self._answered >= count, PATIENCE_SECONDS), self.received
             return list(self.received)

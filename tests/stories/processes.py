@@ -93,11 +93,3 @@ class Role:
         for pid in horses:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-
-
-def wait_for(condition, seconds=PATIENCE_SECONDS):
-    """What `condition` answers once it is true; its last answer when it never was."""
-    ends = time.monotonic() + seconds
-    while not (found := condition()) and time.monotonic() < ends:
-        time.sleep(0.05)
-    return found

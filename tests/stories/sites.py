@@ -25,8 +25,9 @@ from ghapp.store.connect import connect
 from ghapp.store.locks import ROLE
 from jobs.context import open_context
 from jobs.remediation.remediate import remediate_runner
-from tests.stories.processes import NORMAL_TIMINGS, Role, wait_for
+from tests.stories.processes import NORMAL_TIMINGS, Role
 from tests.support.cluster import SteeredCluster
+from tests.support.waiting import wait_for
 
 HOME, NAMESPACE = "ghapp", "runners"
 WATCH, WORKER = (f"system:serviceaccount:{HOME}:ghapp-{role}" for role in ("watch", "worker"))

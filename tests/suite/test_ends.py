@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.suite.nested import LEAVING, nested_suite
-from tests.support.waiting import wait_for
+from tests.support.waiting import has_ended, wait_for
 
 
 @contextmanager
@@ -27,7 +27,7 @@ def leaving_suite(tmp_path, how, **options):
         yield suite, report
         suite.end()
         assert wait_for(lambda: not suite.processes()), suite.processes()
-        assert [pid for pid in report["started"] if Path(f"/proc/{pid}").exists()] == []
+        assert wait_for(lambda: all(map(has_ended, report["started"])))
         with pytest.raises(ConnectionRefusedError):
             socket.create_connection(("127.0.0.1", report["port"]))
         assert wait_for(lambda: not suite.files()), suite.files()

@@ -6,7 +6,8 @@ from ghapp.sandbox.config import OrgConfig, Pace, PoolConfig, SandboxConfig
 from ghapp.sandbox.server import SandboxServer
 from tests.stories.installations.test_enterprises import CORP
 from tests.stories.installations.test_scopes import FIRST_ID, OWN, OWN_POOL, PATTERN, PERMITTED
-from tests.stories.processes import FAST_TIMINGS, Role, environment, installed_a_minute_ago, wait_for
+from tests.stories.processes import FAST_TIMINGS, Role, environment, installed_a_minute_ago
+from tests.support.waiting import wait_for
 
 POLICY = """
 [remediation]

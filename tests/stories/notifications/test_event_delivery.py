@@ -21,8 +21,9 @@ from jobs.events.deliver_event import LOCK_SECONDS, REPLACE, STANDBY_SECONDS, Ev
 from tests.bench.steady import silent_url
 from tests.sandbox.receivers import Receiver
 from tests.stories.conftest import POOL as POOL_NAME
-from tests.stories.processes import Role, wait_for
+from tests.stories.processes import Role
 from tests.support.event_delivery import deliver_event
+from tests.support.waiting import wait_for
 
 SOON_SECONDS = 3.0
 TAKEN_OVER_SECONDS = LOCK_SECONDS + 3 * STANDBY_SECONDS

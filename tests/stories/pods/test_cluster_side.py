@@ -20,12 +20,13 @@ from tests.manifests.rendered import objects
 from tests.manifests.test_access import granted
 from tests.stories.cluster_story import ARC, JOBS, PODS, site
 from tests.stories.fast_timings import FAST
-from tests.stories.processes import FAST_TIMINGS, wait_for
+from tests.stories.processes import FAST_TIMINGS
 from tests.stories.sites import ACCOUNTS, HOME, NAMESPACE, WATCH, WORKER
 from tests.support.cluster import users_of
 from tests.support.local_redis import embedded_redis
 from tests.support.ports import free_port
 from tests.support.running import running
+from tests.support.waiting import wait_for
 
 ONE_FLEET = pytest.mark.xdist_group("cluster-side")
 """They share one fleet, and each takes a runner of its own out of it."""

@@ -19,8 +19,9 @@ from ghapp.sandbox.config import OrgConfig, Pace, PoolConfig, SandboxConfig
 from ghapp.sandbox.server import SandboxServer
 from tests.manifests.alerts import firing
 from tests.manifests.promql import Scrapes
-from tests.stories.processes import Role, environment, installed_a_minute_ago, wait_for
+from tests.stories.processes import Role, environment, installed_a_minute_ago
 from tests.support.ports import free_port
+from tests.support.waiting import wait_for
 
 HOUR_SECONDS = 30.0
 SWEEPS = 8

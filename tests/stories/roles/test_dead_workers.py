@@ -15,9 +15,10 @@ from ghapp.runners.verdict import State
 from ghapp.store import keys
 from jobs.runners.confirm import confirm_installation
 from jobs.runners.sweep import sweep_installation
-from tests.stories.processes import FAST_TIMINGS, Role, wait_for
+from tests.stories.processes import FAST_TIMINGS, Role
 from tests.stories.report.test_checks import CONFIG, check_runs
 from tests.stories.runners.test_main_job import state_of
+from tests.support.waiting import wait_for
 
 TAKEN_OVER_SECONDS = 20
 

@@ -19,7 +19,8 @@ from ghapp.sandbox.server import SandboxServer
 from ghapp.store import keys
 from ghapp.store.connect import connect_sync
 from tests.stories import killed_worker
-from tests.stories.processes import FAST_TIMINGS, Role, environment, installed_a_minute_ago, wait_for
+from tests.stories.processes import FAST_TIMINGS, Role, environment, installed_a_minute_ago
+from tests.support.waiting import wait_for
 
 INTERVAL_SECONDS = 2
 SWEEP_SECONDS = 1.0

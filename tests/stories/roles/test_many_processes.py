@@ -13,8 +13,9 @@ import pytest
 
 from ghapp.sandbox.config import OrgConfig, PoolConfig, SandboxConfig
 from ghapp.sandbox.server import SandboxServer
-from tests.stories.processes import Role, environment, installed_a_minute_ago, wait_for
+from tests.stories.processes import Role, environment, installed_a_minute_ago
 from tests.support.ports import free_port
+from tests.support.waiting import wait_for
 
 LOST = 6
 INTERVAL_SECONDS = 2

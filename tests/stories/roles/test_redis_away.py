@@ -15,9 +15,10 @@ import pytest
 from ghapp.sandbox.config import OrgConfig, PoolConfig, SandboxConfig
 from ghapp.sandbox.server import SandboxServer
 from ghapp.store.connect import connect_sync
-from tests.stories.processes import PATIENCE_SECONDS, Role, environment, wait_for
+from tests.stories.processes import PATIENCE_SECONDS, Role, environment
 from tests.support.local_redis import embedded_redis
 from tests.support.ports import free_port
+from tests.support.waiting import wait_for
 
 SECRET = "hush"
 

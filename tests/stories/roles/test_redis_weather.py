@@ -21,11 +21,12 @@ from ghapp.sandbox.server import SandboxServer
 from ghapp.settings import Settings
 from ghapp.store import keys
 from ghapp.store.connect import connect_sync
-from tests.stories.processes import FAST_TIMINGS, PATIENCE_SECONDS, Role, environment, wait_for
+from tests.stories.processes import FAST_TIMINGS, PATIENCE_SECONDS, Role, environment
 from tests.stories.roles.test_redis_away import SECRET, deliver
 from tests.support.cluster import SteeredCluster
 from tests.support.ports import free_port
 from tests.support.redis_weather import Address, asked, follow, redis_server, swap
+from tests.support.waiting import wait_for
 
 ROLES = ("web", "worker", "clock", "watch")
 POLICY = """

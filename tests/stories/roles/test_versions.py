@@ -24,9 +24,10 @@ from ghapp.sandbox.server import SandboxServer
 from ghapp.store import keys
 from ghapp.store.connect import connect, connect_sync
 from ghapp.store.quarantine import Quarantine
-from tests.stories.processes import NEXT_VERSION, NORMAL_TIMINGS, Role, environment, installed_a_minute_ago, wait_for
+from tests.stories.processes import NEXT_VERSION, NORMAL_TIMINGS, Role, environment, installed_a_minute_ago
 from tests.stories.roles.test_many_processes import replaced
 from tests.support.ports import free_port
+from tests.support.waiting import wait_for
 
 LOST_AT_ONCE = 2
 IDLE = PoolConfig(name="idle", size=60, load=0.0, ephemeral=False)

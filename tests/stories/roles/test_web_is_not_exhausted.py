@@ -10,9 +10,10 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.stories.processes import Role, wait_for
+from tests.stories.processes import Role
 from tests.support.keys import private_key
 from tests.support.ports import free_port
+from tests.support.waiting import wait_for
 
 MOST_MEGABYTES = 192
 SILENT, BODIES, BODY_BYTES, HEADS, HEAD_BYTES = 300, 16, 24_000_000, 1_000, 1_000_000

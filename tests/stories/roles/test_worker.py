@@ -17,8 +17,9 @@ from ghapp.queue.jobs import JobName
 from ghapp.settings import Settings
 from ghapp.store import keys
 from jobs.worker import run
-from tests.stories.processes import Role, wait_for
+from tests.stories.processes import Role
 from tests.support.commands import inherited
+from tests.support.waiting import wait_for
 
 TRIES = 1 + len(jobs.AT_ONCE)
 POOL = """
