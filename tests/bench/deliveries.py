@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import cast
 
 import msgspec
 from redis.asyncio import Redis
@@ -16,15 +17,17 @@ from ghapp.sandbox.webhook_events import workflow_job
 from ghapp.store import keys
 from ghapp.store.connect import connect
 from tests.bench.figure import Figure, middle
-from tests.bench.load import GUID_LENGTH, Plan, Target, alternate
+from tests.bench.load import GUID_LENGTH, Outcome, Plan, Target, alternate
 from tests.bench.places import POOL, WEBHOOK_SECRET, bare, web
 from tests.support.local_redis import embedded_redis
 
 BODY_BYTES = 16 * 1024
 BODIES = 256
-ROUNDS, SECONDS, CONNECTIONS = 15, 0.5, 64
+PARTS, ROUNDS, SECONDS, CONNECTIONS = 3, 5, 0.5, 64
 GUIDS = "be9c40d0-0000-4000-8000"
 LEAST = 0.62
+
+_Rows = list[tuple[bytes, dict[bytes, bytes]]]
 
 
 def measure(folder: Path) -> list[Figure]:
@@ -35,11 +38,11 @@ def measure(folder: Path) -> list[Figure]:
             Target(*ours, requests=requests, status=202, guids=GUIDS),
             Target(*theirs, requests=requests, status=202, guids=GUIDS),
         ]
-        measured, against = alternate(Plan(targets, ROUNDS, SECONDS, CONNECTIONS), folder)
-        kept = asyncio.run(_kept(url))
-    accepted = measured.answers
-    if kept != accepted:
-        raise RuntimeError(f"{accepted} deliveries were answered 202, and {kept} are in the stream")
+        parts = [_part(targets, url, folder) for _ in range(PARTS)]
+    measured, against = (
+        Outcome(sum(each.answers for each in part), [each for outcome in part for each in outcome.rounds])
+        for part in zip(*parts, strict=True)
+    )
     ratio, spread = middle(measured.against(against))
     return [
         Figure(
@@ -49,10 +52,18 @@ def measure(folder: Path) -> list[Figure]:
             against=f"bare Starlette {against.rate:,.0f}/s",
             spread=spread,
             least=LEAST,
-            note=f"all {accepted:,} answered 202 are in the stream, each once; {measured.summary()}; "
+            note=f"all {measured.answers:,} answered 202 are in the stream, each once; {measured.summary()}; "
             f"bare: {against.summary()}",
         )
     ]
+
+
+def _part(targets: list[Target], url: str, folder: Path) -> list[Outcome]:
+    """Some of the rounds: in all of them together the inbox would be full, for no worker drains it."""
+    ours, theirs = alternate(Plan(targets, ROUNDS, SECONDS, CONNECTIONS), folder)
+    if (kept := asyncio.run(_kept(url))) != ours.answers:
+        raise RuntimeError(f"{ours.answers} deliveries were answered 202, and {kept} are in the stream")
+    return [ours, theirs]
 
 
 async def _kept(url: str) -> int:
@@ -60,7 +71,7 @@ async def _kept(url: str) -> int:
     redis: Redis = connect(url)
     guids: set[bytes] = set()
     entries, after = 0, "-"
-    while rows := await redis.xrange(keys.INBOX, min=after, count=5000):
+    while rows := cast(_Rows, await redis.xrange(keys.INBOX, min=after, count=5000)):
         entries += len(rows)
         guids.update(row[b"g"] for _, row in rows)
         if decode(rows[-1][1][b"f"]).workflow_job is None:

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import cast
@@ -173,7 +174,7 @@ async def _run(plan: Plan) -> list[Outcome]:
         for number in numbers if turn % 2 else reversed(numbers):
             source, target = sources[number], plan.targets[number]
             opened = [
-                await loop.create_connection(lambda source=source: Client(source), "127.0.0.1", target.port)
+                await loop.create_connection(partial(Client, source), "127.0.0.1", target.port)
                 for _ in range(plan.connections)
             ]
             clients = [client for _, client in opened]

@@ -143,7 +143,7 @@ async def _load(url: str, sandbox: GitHub, began: float) -> tuple[int, int]:
     while (passed := time.time() - began) < SECONDS:
         if losses and passed >= losses[0]:
             losses.pop(0)
-            threading.Thread(target=sandbox.pull, args=("lose",), kwargs={"org": "acme", "count": 1}).start()
+            threading.Thread(target=sandbox.control, args=("lose",), kwargs={"org": "acme", "count": 1}).start()
         if not redelivered and passed >= REDELIVERED_AFTER_SECONDS:
             redelivered = True
             await asyncio.gather(*(inbox.keep(*_delivery(sandbox, draw)) for _ in range(REDELIVERED)))

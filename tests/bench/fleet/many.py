@@ -163,7 +163,7 @@ def _ask(running: Place, until: float) -> dict[str, list[float]]:
     answers: dict[str, list[float]] = {path: [] for path in ANSWERS}
     due = dict.fromkeys(ANSWERS, 0.0)
     with httpx.Client(
-        base_url=running.web, cookies=[key_cookie(PAGE_KEY, httpx.URL(running.web).port)], timeout=30
+        base_url=running.web, cookies=[key_cookie(PAGE_KEY, urlsplit(running.web).port or 0)], timeout=30
     ) as client:
         while time.time() < until:
             for path, every in ANSWERS.items():
