@@ -54,7 +54,7 @@ class FindingCounts(NamedTuple):
         return cls(counts.total(), counts[FindingStatus.WRONG], counts[FindingStatus.WARNING])
 
     def __str__(self) -> str:
-        total = counted(self.checks, "check")
+        total = f"{counted(self.checks, 'check')} of the set-up"
         named = ((self.problems, "problem"), (self.warnings, "warning"))
         found = ", ".join(counted(count, what) for count, what in named if count)
         return f"{found} of {total}" if found else f"{total}: all well"

@@ -83,6 +83,7 @@ class HealthDocument(TypedDict):
     age_seconds: float | None
     stale: bool
     fuse: Position
+    fuse_of_all_pools: bool
     paused: bool
     remediation: RemediationDocument
     evidence: list[EvidenceDocument]
@@ -195,6 +196,7 @@ def health_document(
         "age_seconds": None if observed is None else round(max(0.0, now - observed), 1),
         "stale": verdict.stale,
         "fuse": terms.fuse.position,
+        "fuse_of_all_pools": terms.is_whole,
         "paused": terms.pause is not None,
         "remediation": remediation_document(replacement_status(evidence, verdict, terms, now, claim)),
         "evidence": [evidence_document(fact) for fact in history(evidence, terms.survey, claim)],
@@ -257,6 +259,7 @@ def never_seen(org: str, runner_id: int | None, name: str | None) -> HealthDocum
         "age_seconds": None,
         "stale": True,
         "fuse": Position.CLOSED,
+        "fuse_of_all_pools": False,
         "paused": False,
         "remediation": remediation_document(NO_REPLACEMENT),
         "evidence": [],

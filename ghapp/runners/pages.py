@@ -9,7 +9,11 @@ from ghapp.web.pages.page import NoSuchPageError, Page, Values, Visit
 
 
 async def _list(visit: Visit) -> Values:
-    return {"page": runners_page(await visit.data.lines(visit.org_state), read_query(visit.query), visit.clock())}
+    lines = await visit.data.lines(visit.org_state)
+    return {
+        "page": runners_page(lines, read_query(visit.query), visit.clock()),
+        "overview": await visit.data.overview(visit.org_state),
+    }
 
 
 async def _one(visit: Visit) -> Values:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 _OF_TABLE = re.compile(r"\[(?P<table>[^\[\]]+)\](?: (?P<key>\S+))?")
-_OF_POOL = re.compile(r"\[\[(?P<table>\w+)\]\] (?P<name>.+) (?P<key>[^\s]+)")
+_OF_POOL = re.compile(r"\[\[(?P<table>\w+)\]\] (?P<rest>.+)")
 _HEADER = re.compile(r"\s*(\[\[?)([^\[\]]+)\]")
 _KEY = re.compile(r"""\s*(["']?)([\w.-]+)\1\s*[.=]""")
 
@@ -25,16 +25,15 @@ def line_of(toml: str, place: str) -> int | None:
 
     Args:
         toml: the file's text.
-        place: as mistakes begin: `[sweep] concurrency`, `[[pools]] linux labels`. Of a key that is missing, the line of
-            its table's header is returned.
+        place: as mistakes begin: `[sweep] concurrency`, `[[pools]] linux labels`, `[[pools]] 2 name` of the second
+            pool, which has no name. Of a key that is missing, the line of its table's header is returned.
     """
     if '"""' in toml or "'''" in toml:  # what looks like a header may be a part of a text
         return None
     sections = list(_sections(toml))
     if of_pool := _OF_POOL.fullmatch(place):
-        header, name = f"[[{of_pool['table']}]]", of_pool["name"]
-        named = [each for each in sections if each.header == header and _is_named(each, name)]
-        key = of_pool["key"]
+        pools = [each for each in sections if each.header == f"[[{of_pool['table']}]]"]
+        named, key = _named(pools, of_pool["rest"])
     elif of_table := _OF_TABLE.fullmatch(place):
         named, key = (
             [each for each in sections if each.header == f"[{_bare(of_table['table'])}]"],
@@ -62,6 +61,17 @@ def _sections(toml: str) -> Iterator[_Section]:
 def _bare(table: str) -> str:
     """Returns a table's name without quotes and spaces around its parts."""
     return ".".join(part.strip().strip("\"'") for part in table.split("."))
+
+
+def _named(pools: Sequence[_Section], rest: str) -> tuple[Sequence[_Section], str]:
+    """Returns the pools that are meant, and the key; `rest` is a pool's name, or its place, and perhaps a key."""
+    name, _, key = rest.rpartition(" ")
+    for wanted, of_it in ((rest, ""), (name, key)):
+        if named := [each for each in pools if _is_named(each, wanted)]:
+            return named, of_it
+        if wanted.isdecimal() and 1 <= int(wanted) <= len(pools):
+            return [pools[int(wanted) - 1]], of_it
+    return (), ""
 
 
 def _is_named(section: _Section, name: str) -> bool:

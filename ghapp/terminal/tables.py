@@ -285,7 +285,8 @@ def explanation(document: Mapping[str, Any], page: str | None = None) -> Rendera
     # The reason alone would read as if the job had come to its own end.
     because = ", because its job ended with it" if is_dead and document["reason"] == Reason.JOB_COMPLETED else ""
     head.append(f"{because}: {document['reason']}")
-    head.append(visible(f"; pool {document['pool']}, fuse {document['fuse']}"))
+    fuse = "fuse of all pools" if document["fuse_of_all_pools"] else "fuse"
+    head.append(visible(f"; pool {document['pool']}, {fuse} {document['fuse']}"))
     table = new_table("at", "source", "observation", sentences=["observation"])
     for each in document["evidence"]:
         table.add_row(to_the_second(each["at"]), each["source"], plain(each["text"]))

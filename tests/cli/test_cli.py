@@ -127,7 +127,7 @@ def test_doctor_lists_each_mistake_of_the_configuration_with_its_line_and_what_w
     ]
     text = ghapp("doctor", "--problems", GHAPP_CONFIG=str(file)).stdout
     assert "line 2: unknown key" in text
-    assert text.endswith("2 problems, 1 warning of 3 checks\n")
+    assert text.endswith("2 problems, 1 warning of 3 checks of the set-up\n")
 
 
 def test_doctor_names_a_file_that_is_no_toml_or_not_there(tmp_path):

@@ -159,7 +159,7 @@ async def test_doctor_speaks_of_the_server_and_not_of_this_machine(site):
     assert found.returncode == 0
     *table, count, note = found.stdout.splitlines()
     assert [each.split()[0] for each in table] == ["check", "configuration", "!", "→"]
-    assert count == "1 warning of 2 checks"
+    assert count == "1 warning of 2 checks of the set-up"
     assert note.startswith("the server at http://127.0.0.1:")
     document = json.loads((await site.ask("doctor", "--json")).stdout)
     assert [document[key] for key in ("ok", "checks", "problems", "warnings")] == [True, 2, 0, 1]

@@ -34,6 +34,7 @@ RUNNER = {
     "age_seconds": 4.0,
     "since": AT,
     "fuse": "proving",
+    "fuse_of_all_pools": False,
     "healed": False,
     "remediation": {
         "status": "waiting",
@@ -165,6 +166,11 @@ def test_no_word_is_broken_at_80_columns(command):
     assert set(narrow.split()) <= {*whole.split(), *headers}, "each word is one of the whole output"
     too_wide = [line for line in map(str.rstrip, narrow.splitlines()) if len(line) > WIDTH]
     assert all(len(max(line.split(), key=len)) > WIDTH - INDENT for line in too_wide), too_wide
+
+
+@pytest.mark.parametrize(("of_all", "words"), [(False, ", fuse proving"), (True, ", fuse of all pools proving")])
+def test_an_explanation_names_whose_fuse_is_in_force(of_all, words):
+    assert words in drawn([tables.explanation(RUNNER | {"fuse_of_all_pools": of_all})], width=250)
 
 
 @pytest.mark.parametrize("command", OUTPUTS)

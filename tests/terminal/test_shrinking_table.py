@@ -24,6 +24,7 @@ def document(**given):
         "age_seconds": 4.0,
         "since": None,
         "fuse": "closed",
+        "fuse_of_all_pools": False,
         "paused": False,
         "healed": False,
         "remediation": remediation("none", is_open=given.get("state", "invalidated") == "invalidated"),

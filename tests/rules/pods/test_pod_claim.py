@@ -46,6 +46,14 @@ def test_a_claimed_runner_is_not_to_be_replaced(claim, replace):
     assert document["replace"] is replace
 
 
+@pytest.mark.parametrize("of_all", [False, True])
+def test_a_document_says_whether_its_fuse_is_that_of_all_pools(of_all):
+    verdict = judge(lost(), survey(), NOW, Limits())
+    terms = ReplacementTerms(Fuse(Position.PROVING), survey=survey(), is_whole=of_all)
+    document = health_document("acme", "linux", lost(), verdict, terms, (), NOW)
+    assert (document["fuse"], document["fuse_of_all_pools"]) == (Position.PROVING, of_all)
+
+
 @pytest.mark.parametrize(
     ("claim", "text"),
     [

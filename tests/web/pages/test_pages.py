@@ -58,6 +58,14 @@ async def test_the_pages_of_a_clean_exit_have_its_jobs_conclusion_and_no_death(k
     assert "Death of" not in end
 
 
+async def test_the_list_of_runners_begins_with_the_headline_of_the_overview(key_holder):
+    banners = [
+        re.search(r'<p class="lead">(.*)</p>', (await key_holder.get(f"/orgs/acme{path}")).text)[1]
+        for path in ("", "/runners")
+    ]
+    assert banners[0] == banners[1] != ""
+
+
 @pytest.mark.parametrize("path", [*PAGES, "/orgs/acme/history"])
 async def test_every_page_is_complete_has_a_strict_policy_and_is_not_cached(key_holder, path):
     answer = await key_holder.get(path)
