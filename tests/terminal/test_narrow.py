@@ -170,7 +170,7 @@ def test_no_word_is_broken_at_80_columns(command):
 
 @pytest.mark.parametrize(("of_all", "words"), [(False, ", fuse proving"), (True, ", fuse of all pools proving")])
 def test_an_explanation_names_whose_fuse_is_in_force(of_all, words):
-    assert words in drawn([tables.explanation(RUNNER | {"fuse_of_all_pools": of_all})], width=250)
+    assert words in drawn(tables.explanation(RUNNER | {"fuse_of_all_pools": of_all}), width=250)
 
 
 @pytest.mark.parametrize("command", OUTPUTS)
