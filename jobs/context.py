@@ -17,6 +17,7 @@ from ghapp.github.api import GitHub
 from ghapp.github.installation_client import InstallationClient
 from ghapp.installations.installation import Installation
 from ghapp.installations.pacing import Purpose, call_limits, token_limits
+from ghapp.loading.views import load_org_view
 from ghapp.queue import jobs
 from ghapp.redis_clock import SharedClock
 from ghapp.report.links import PageLinks
@@ -24,7 +25,6 @@ from ghapp.report.org_view import OrgView
 from ghapp.settings import Settings
 from ghapp.store.connect import PipeliningRedis, connect, connect_sync
 from ghapp.store.stores import Stores, stores_over
-from ghapp.store.views import load_org_view
 
 if TYPE_CHECKING:
     from ghapp.cluster.api import Cluster

@@ -12,6 +12,7 @@ from rq.timeouts import BaseTimeoutException
 from ghapp.errors import NotificationError, StoreUnavailableError
 from ghapp.installations.installation import Installation
 from ghapp.installations.pool_matching import ALL_POOLS
+from ghapp.loading.views import load_fleet, load_gate_states, load_job_queue
 from ghapp.log import logger, redact
 from ghapp.notifications.conditions import (
     Change,
@@ -39,7 +40,6 @@ from ghapp.report.headlines import headlines
 from ghapp.report.org_view import OrgView
 from ghapp.runners.evidence import Evidence
 from ghapp.runners.next_attempt import next_attempt
-from ghapp.store.views import load_fleet, load_gate_states, load_job_queue
 from ghapp.versions.lifetime import VersionStatus
 from ghapp.workflow_jobs.job import Job
 from jobs.context import JobContext, configured, open_context

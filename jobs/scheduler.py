@@ -21,10 +21,10 @@ from ghapp.redis_clock import MEASURE_SECONDS, SharedClock
 from ghapp.settings import Settings
 from ghapp.store.connect import PipeliningRedis, connect, connect_sync
 from ghapp.store.stores import stores_over
+from jobs.active_shard import ASK_SHARDS
 from jobs.deliveries.inbox import DRAIN
 from jobs.deliveries.redeliver import REDELIVER, REDELIVER_REST
 from jobs.events.deliver_event import EventDelivery
-from jobs.gate.active_shard import ASK_SHARDS
 from jobs.installations.discover import DISCOVER, REDISCOVER
 from jobs.leaks.reap import REAP
 from jobs.notifications import NOTIFY

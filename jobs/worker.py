@@ -20,6 +20,7 @@ from ghapp.settings import Settings
 from ghapp.store.connect import connect_sync
 from ghapp.store.metric_counters import count
 from ghapp.tls import trusted
+from jobs.active_shard import refresh_active_shards
 from jobs.context import configure, open_context
 from jobs.deaths.job_deaths import examine_job
 from jobs.deaths.post_mortem import post_mortem
@@ -27,7 +28,6 @@ from jobs.deaths.rerun import rerun_job
 from jobs.deliveries.inbox import drain
 from jobs.deliveries.redeliver import redeliver
 from jobs.deliveries.resume import resume
-from jobs.gate.active_shard import refresh_active_shards
 from jobs.installations.discover import discover
 from jobs.installations.scopes import find_scopes
 from jobs.leaks.reap import reap

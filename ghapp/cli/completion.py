@@ -36,7 +36,7 @@ def _completion(read: Read) -> Complete:
 
 
 async def _names(read: Read, org: str | None) -> Iterable[str]:
-    from ghapp.doctor.probe import DetachedThreads
+    from ghapp.doctor.finding import DetachedThreads
 
     asyncio.get_running_loop().set_default_executor(DetachedThreads())  # a name server may not answer
     async with asyncio.timeout(SECONDS), api() as client:

@@ -29,8 +29,8 @@ def doctor(*, only_problems: bool, as_json: bool) -> None:
 
     Example: ghapp doctor --problems
     """
+    from ghapp.doctor.configuration import of_mistakes
     from ghapp.doctor.finding import Finding, FindingCounts, FindingStatus
-    from ghapp.doctor.mistakes import of_mistakes
 
     code, url, findings = FAILED, None, list[Finding]()
     try:

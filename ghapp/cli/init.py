@@ -25,7 +25,7 @@ def init(org: str | None) -> None:
 
 async def _suggestion(settings: Settings, org: str | None) -> str:
     from ghapp.installations.texts import suggested_config
-    from ghapp.store.views import load_current_runners
+    from ghapp.loading.views import load_current_runners
 
     now = time.time()
     async with opened(settings) as stores:

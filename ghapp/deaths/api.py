@@ -14,8 +14,7 @@ from ghapp.deaths.death import chooser, is_of, with_delivered_job
 from ghapp.report.documents import DeathDocument, death_document
 from ghapp.store.stores import Stores
 from ghapp.web.fleet_view import FleetReader
-from ghapp.web.operation import Answer, Handler, Operation, Parameter, problems
-from ghapp.web.parameters import (
+from ghapp.web.operation import (
     DEFAULT_PAGE,
     LIMIT,
     MISSING_ID,
@@ -24,6 +23,11 @@ from ghapp.web.parameters import (
     NOT_A_LIMIT,
     POOL,
     RUNNER_ID,
+    Answer,
+    Handler,
+    Operation,
+    Parameter,
+    problems,
     runner_number,
     whole_number,
 )

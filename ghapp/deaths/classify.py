@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ghapp.deaths.cause import DEADLINE_EXCEEDED, GRACE_TOO_SHORT, Cause, OwnReason, advice_for
-from ghapp.deaths.eviction import Shortage, shortage
+from ghapp.deaths.cause import DEADLINE_EXCEEDED, GRACE_TOO_SHORT, Cause, OwnReason, Shortage, advice_for, shortage
 from ghapp.deaths.runner_log import INTERRUPTED, RUNNING, ListenerExit, RunnerError, RunnerLog, read_runner_log
 from ghapp.pods.pod import Ended, Pod
 

@@ -23,7 +23,7 @@ from ghapp.installations.pool_matching import OTHER_POOL
 from ghapp.store import keys
 from ghapp.store.codec import Codec
 from ghapp.store.compare_and_set import RecordWriter
-from ghapp.store.history_counts import COUNT, field, other_field
+from ghapp.store.metric_counters import COUNT, history_field, other_history_field
 from ghapp.store.quarantine import RecordReader
 
 KEPT_SECONDS = 30 * 86_400
@@ -120,7 +120,7 @@ class Deaths:
             keys.history_counts(installation),
         ]
         cause = f"{DEATH_PREFIX}{death.cause.value}"
-        counted = [field(now, cause, death.pool or OTHER_POOL), other_field(now, cause)]
+        counted = [history_field(now, cause, death.pool or OTHER_POOL), other_history_field(now, cause)]
         return bool(await self._record(keys=keyed, args=[*args, _is_clean(death), *counted]))
 
     async def mark_published(self, installation: int, death: Death) -> None:

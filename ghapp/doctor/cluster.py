@@ -10,8 +10,7 @@ from functools import partial
 from ghapp.cluster.api import Cluster
 from ghapp.cluster.connection import is_configured, open_cluster
 from ghapp.doctor import rbac
-from ghapp.doctor.finding import Finding, FindingStatus, ok, warning, wrong
-from ghapp.doctor.probe import probe
+from ghapp.doctor.finding import Finding, FindingStatus, ok, probe, warning, wrong
 from ghapp.errors import ClusterForbiddenError, GhappError, ResourceMissingError
 from ghapp.log import redact
 from ghapp.pods.pod import RUNNER_CONTAINER, Pod

@@ -1,13 +1,18 @@
-"""The result of one check of `ghapp doctor`."""
+"""The result of one check of `ghapp doctor`: also of one that ends with an error, or takes too long."""
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import NamedTuple
+from threading import Thread
+from typing import Any, NamedTuple
 
+from ghapp.errors import GhappError
+from ghapp.log import redact
 from ghapp.wording import counted
 
 
@@ -73,3 +78,44 @@ def warning(group: str, name: str, text: str, fix: str, org: str | None = None) 
 def wrong(group: str, name: str, text: str, fix: str, org: str | None = None) -> Finding:
     """A failed check: it does not work."""
     return Finding(group, name, FindingStatus.WRONG, text, fix, org)
+
+
+TIMEOUT_SECONDS = 4.0
+"""For one check. At most six run one after the other."""
+
+Check = Callable[[], Awaitable[list[Finding]]]
+
+
+async def probe(group: str, name: str, check: Check, fix: str) -> list[Finding]:
+    """Returns the findings of the check; if it fails or times out, one finding with `fix`."""
+    try:
+        async with asyncio.timeout(TIMEOUT_SECONDS):
+            return await check()
+    except TimeoutError:
+        return [wrong(group, name, f"no answer within {TIMEOUT_SECONDS:.0f} s", fix)]
+    except (GhappError, OSError) as error:
+        return [wrong(group, name, redact(str(error)), fix)]
+
+
+class DetachedThreads(ThreadPoolExecutor):
+    """Runs each call in a daemon thread of its own, which does not delay shutdown.
+
+    An unreachable name server blocks `getaddrinfo` for half a minute, and asyncio would wait for that thread long
+    after the check timed out.
+    """
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """Calls `fn` in a new thread."""
+        future: Future[Any] = Future()
+
+        def call() -> None:
+            try:
+                answer = fn(*args, **kwargs)
+            except BaseException as error:  # noqa: BLE001 - raised where the future is awaited
+                future.set_exception(error)
+            else:
+                future.set_result(answer)
+
+        if future.set_running_or_notify_cancel():
+            Thread(target=call, daemon=True).start()
+        return future

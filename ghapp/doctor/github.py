@@ -12,8 +12,7 @@ from typing import NamedTuple
 from ghapp.credentials import AppCredentials
 from ghapp.deliveries.doctor import GROUP as DELIVERIES
 from ghapp.deliveries.doctor import of_arrivals, of_hook
-from ghapp.doctor.finding import Finding, FindingStatus, ok, warning, wrong
-from ghapp.doctor.probe import probe
+from ghapp.doctor.finding import Finding, FindingStatus, ok, probe, warning, wrong
 from ghapp.doctor.roles import starting
 from ghapp.errors import GhappError, UnauthorizedError
 from ghapp.github.api import GitHub

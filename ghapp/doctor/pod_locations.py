@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from ghapp.doctor.finding import Finding, ok, warning
-from ghapp.doctor.probe import probe
+from ghapp.doctor.finding import Finding, ok, probe, warning
 from ghapp.installations.pool_matching import runner_pool
 from ghapp.settings import PoolSettings, Settings
 from ghapp.store.stores import open_stores

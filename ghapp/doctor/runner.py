@@ -9,8 +9,7 @@ from typing import NamedTuple
 
 from ghapp.doctor import cluster, controllers, github, log_store, pod_locations, redis, roles, watch
 from ghapp.doctor.configuration import of_configuration
-from ghapp.doctor.finding import Finding, FindingStatus, warning
-from ghapp.doctor.probe import DetachedThreads, probe
+from ghapp.doctor.finding import DetachedThreads, Finding, FindingStatus, probe, warning
 from ghapp.gate import doctor as active_shard
 from ghapp.installations import doctor as installations
 from ghapp.leaks import doctor as reaper

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import partial
 
-from ghapp.doctor.finding import Finding, ok, warning, wrong
-from ghapp.doctor.probe import probe
+from ghapp.doctor.finding import Finding, ok, probe, warning, wrong
 from ghapp.pods.degraded_sources import sources_of
 from ghapp.pods.pod import is_fresh
 from ghapp.report.documents import time_of

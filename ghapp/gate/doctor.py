@@ -7,8 +7,7 @@ import time
 from functools import partial
 
 from ghapp.active_shard import query_active_shard
-from ghapp.doctor.finding import Finding, ok, warning, wrong
-from ghapp.doctor.probe import probe
+from ghapp.doctor.finding import Finding, ok, probe, warning, wrong
 from ghapp.doctor.roles import starting
 from ghapp.gate.active_shard import ActiveShardAnswer
 from ghapp.settings import PoolSettings, Settings

@@ -15,8 +15,18 @@ from ghapp.incidents.history import WIDTHS
 from ghapp.installations.pool_matching import ALL_POOLS, OTHER_POOL
 from ghapp.store.stores import Stores
 from ghapp.web.fleet_view import FleetReader
-from ghapp.web.operation import Answer, Clock, Handler, Operation, Parameter, Schema, problems
-from ghapp.web.parameters import IF_NONE_MATCH, POOL, etag_matches
+from ghapp.web.operation import (
+    IF_NONE_MATCH,
+    POOL,
+    Answer,
+    Clock,
+    Handler,
+    Operation,
+    Parameter,
+    Schema,
+    etag_matches,
+    problems,
+)
 from ghapp.web.problems import problem
 
 STEPS = {str(width): width for width in WIDTHS}

@@ -47,7 +47,7 @@ from ghapp.runners.verdict import Reason
 from ghapp.store import keys
 from ghapp.store.codec import Codec
 from ghapp.store.compare_and_set import ATTEMPTS, RecordWriter
-from ghapp.store.history_counts import parsed
+from ghapp.store.metric_counters import parsed
 from ghapp.store.quarantine import PlainReader, RecordReader
 
 MOST_BYTES = 4 * 1024 * 1024

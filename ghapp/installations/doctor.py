@@ -7,9 +7,8 @@ import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from ghapp.deliveries.doctor import of_gaps
-from ghapp.doctor.finding import Finding, FindingStatus, ok, warning, wrong
+from ghapp.doctor.finding import Finding, FindingStatus, ok, probe, warning, wrong
 from ghapp.doctor.github import report_repositories
-from ghapp.doctor.probe import probe
 from ghapp.doctor.roles import starting
 from ghapp.installations.installation import Installation, known_as, poster_of, repository_scope, stale_name
 from ghapp.installations.pacing import left

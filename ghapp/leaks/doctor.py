@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ghapp.doctor.finding import Finding, ok, warning
-from ghapp.doctor.probe import probe
+from ghapp.doctor.finding import Finding, ok, probe, warning
 from ghapp.doctor.roles import starting
 from ghapp.installations.pool_matching import ALL_POOLS
 from ghapp.leaks.orphan import Orphan

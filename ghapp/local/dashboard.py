@@ -27,6 +27,7 @@ from ghapp.incidents.page_views import state_of, where_of
 from ghapp.installations.installation import UNINSTALLED_DISCOVERY_SECONDS, Installation
 from ghapp.installations.pool_matching import ALL_POOLS
 from ghapp.leaks.reaper_status import DAY_SECONDS, LeakingPod, is_overdue
+from ghapp.loading.views import load_fleet
 from ghapp.local.browser import open_in_browser
 from ghapp.local.pipeline import SandboxPipeline
 from ghapp.local.pressed_keys import pressed_keys
@@ -44,7 +45,6 @@ from ghapp.runners.verdict import State
 from ghapp.settings import Settings
 from ghapp.store.connect import connect
 from ghapp.store.stores import Stores, open_stores, stores_over
-from ghapp.store.views import load_fleet
 from ghapp.terminal.tables import COLOURS, SEVERITIES, PlainTable, ShrinkingTable, plain
 from ghapp.untrusted_text import visible
 from ghapp.web.pages.views.wording import exact

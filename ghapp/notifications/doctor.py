@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from ghapp.doctor.finding import Finding, ok, warning, wrong
-from ghapp.doctor.probe import probe
+from ghapp.doctor.finding import Finding, ok, probe, warning, wrong
 from ghapp.errors import ConfigurationError
 from ghapp.notifier import Notifier
 from ghapp.settings import Settings

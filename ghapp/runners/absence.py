@@ -16,7 +16,6 @@ from typing import NamedTuple
 from ghapp.installations.installation import Installation
 from ghapp.installations.pacing import mean_changed
 from ghapp.runners import observations
-from ghapp.runners.backoff import doubled
 from ghapp.runners.evidence import (
     STALE_LIST_SECONDS,
     Evidence,
@@ -26,7 +25,7 @@ from ghapp.runners.evidence import (
     looks_hosted,
     with_blind_span,
 )
-from ghapp.runners.failed_calls import call_answered, may_call, retry_at
+from ghapp.runners.failed_calls import call_answered, doubled, may_call, retry_at
 from ghapp.runners.verdict import (
     Limits,
     Reason,

@@ -35,8 +35,7 @@ from ghapp.store.stores import Stores
 from ghapp.web.api.audit import ApiAudit
 from ghapp.web.authentication import Authenticator
 from ghapp.web.fleet_view import MOST_ORGS, FleetPage, FleetReader, Termination
-from ghapp.web.operation import NONEMPTY, Answer, Clock, Handler, Operation, Parameter, problems, ref
-from ghapp.web.parameters import (
+from ghapp.web.operation import (
     CURSOR,
     DEFAULT_PAGE,
     IF_NONE_MATCH,
@@ -44,11 +43,19 @@ from ghapp.web.parameters import (
     MISSING_ID,
     MOST_AT_ONCE,
     MOST_DIGITS,
+    NONEMPTY,
     NOT_A_CURSOR,
     NOT_A_LIMIT,
     POOL,
     RUNNER_ID,
+    Answer,
+    Clock,
+    Handler,
+    Operation,
+    Parameter,
     etag_matches,
+    problems,
+    ref,
     runner_number,
     whole_number,
 )

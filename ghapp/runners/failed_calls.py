@@ -7,9 +7,15 @@ the budget or a rate limit holds back are not counted: none is sent meanwhile. P
 
 from __future__ import annotations
 
-from ghapp.runners.backoff import doubled
 from ghapp.runners.evidence import Evidence, FailedCalls
 from ghapp.runners.verdict import is_absent, missing_since
+
+
+def doubled(bounds: tuple[float, float], times: int) -> float:
+    """Returns the first bound, doubled so many times; at most the second bound."""
+    first, most = bounds
+    return min(most, first * 2.0 ** min(max(times, 0), 30))
+
 
 RETRY_SECONDS = (30.0, 960.0)
 """Time from a failed call to the next one: at first, and the maximum; doubled in between."""

@@ -12,9 +12,9 @@ from math import inf
 from typing import Protocol
 
 from ghapp.runners import remains as cluster
-from ghapp.runners.backoff import doubled
 from ghapp.runners.deletion_progress import Deletion
 from ghapp.runners.evidence import Evidence, Fold, PastLoss, Registration, Survey, observed_at
+from ghapp.runners.failed_calls import doubled
 from ghapp.runners.remains import RemainsKind
 from ghapp.runners.verdict import (
     is_absent,

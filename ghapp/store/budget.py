@@ -21,7 +21,7 @@ from ghapp.installations.pacing import MOST_IN_FLIGHT, Allowance, CallLimits
 from ghapp.installations.pool_matching import ALL_POOLS
 from ghapp.installations.rate_limit import FAR_SECONDS, http_date
 from ghapp.store import keys
-from ghapp.store.history_counts import COUNT, field, other_field
+from ghapp.store.metric_counters import COUNT, history_field, other_history_field
 from ghapp.store.quarantine import PlainReader, finite
 
 FLIGHT_SECONDS = 60.0
@@ -200,7 +200,9 @@ class Budget:
         now = self._clock()
         args = [flight, *values, repr(now), FAR_SECONDS, repr(skew(headers.get("date", ""), now))]
         named = [keys.budget(installation), keys.flights(installation), keys.history_counts(installation)]
-        await self._leave(keys=named, args=[*args, field(now, "calls", ALL_POOLS), other_field(now, "calls")])
+        await self._leave(
+            keys=named, args=[*args, history_field(now, "calls", ALL_POOLS), other_history_field(now, "calls")]
+        )
 
     async def share_with_others(self, installation: int, scope: int, calls_an_hour: float, now: float) -> float:
         """Records the calls that a scope's sweeps are expected to make an hour; returns those of the other scopes.

@@ -1,4 +1,4 @@
-"""The storage format of records: one codec per kind of record, and the only module that encodes or decodes them.
+"""The storage format of records: one codec per kind of record, and the only module that encodes, decodes or seals them.
 
 A NamedTuple is stored as a msgpack array by position, a dataclass as a map by field name. Fields are only ever
 appended, and an appended field has a default. A version of this program therefore reads the rows of its neighbours:
@@ -19,12 +19,17 @@ therefore be safe to lose for as long as two versions run side by side.
 
 from __future__ import annotations
 
+import os
 import zlib
 from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Any, Generic, TypeVar
 
 import msgspec
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from msgspec import inspect
 
 Record = TypeVar("Record")
@@ -288,3 +293,35 @@ def _kept(items: Any, fit: _Fit) -> list[tuple[Any, Any]]:
         except _UnknownMemberError:
             continue
     return kept
+
+
+NONCE_BYTES = 12
+
+
+def derived_key(private_key: str, purpose: str) -> bytes:
+    """Returns 32 bytes for one purpose. `private_key` is the App's, as PEM."""
+    return HKDF(SHA256(), length=32, salt=None, info=purpose.encode()).derive(private_key.encode())
+
+
+class Seal(Generic[Record]):
+    """Seals and opens records of one kind; each is bound to its key in Redis."""
+
+    def __init__(self, codec: Codec[Record], private_key: str) -> None:
+        self._codec, self._cipher = codec, AESGCM(derived_key(private_key, f"ghapp {codec.name}"))
+
+    def close(self, key: str, record: Record) -> bytes:
+        """Returns the sealed record, for this key in Redis."""
+        nonce = os.urandom(NONCE_BYTES)
+        return nonce + self._cipher.encrypt(nonce, self._codec.encode(record), key.encode())
+
+    def open(self, key: str, row: bytes | None) -> Record | None:
+        """Returns the record; None if it was sealed for another key, by another App key, or is corrupt.
+
+        Such a row is not set aside in the quarantine: opened, it would be a secret.
+        """
+        if row is None:
+            return None
+        try:
+            return self._codec.decode(self._cipher.decrypt(row[:NONCE_BYTES], row[NONCE_BYTES:], key.encode()))
+        except (InvalidTag, ValueError, UnreadableError):
+            return None

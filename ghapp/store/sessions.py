@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 from redis.asyncio import Redis
 
 from ghapp.store import keys
-from ghapp.store.codec import Codec
-from ghapp.store.sealing import Seal
+from ghapp.store.codec import Codec, Seal
 
 SESSION_SECONDS = 8 * 3600
 """As long as GitHub's user access tokens are valid."""

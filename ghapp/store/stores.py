@@ -30,8 +30,8 @@ from ghapp.runners.store import Runners
 from ghapp.store.audit import AuditLog
 from ghapp.store.budget import Budget, SharedRateLimits
 from ghapp.store.connect import connect
-from ghapp.store.enterprise_tokens import EnterpriseTokens
 from ghapp.store.etag_pages import EtagPages
+from ghapp.store.github_tokens import EnterpriseTokens
 from ghapp.store.heartbeats import Heartbeats
 from ghapp.store.left_out import LeftOutRecords
 from ghapp.store.locks import Locks
@@ -45,8 +45,8 @@ from ghapp.versions.store import RunnerVersions
 from ghapp.workflow_jobs.store import Demand, QueueChecks, RunnerGroupStore
 
 if TYPE_CHECKING:
+    from ghapp.store.github_tokens import SharedTokens
     from ghapp.store.sessions import Sessions
-    from ghapp.store.token_cache import SharedTokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ class Stores:
 
     def token_cache(self, private_key: str) -> SharedTokens:
         """Returns the shared installation tokens; only who has the App's private key (PEM) can read them."""
-        from ghapp.store.token_cache import SharedTokens  # imports cryptography, which the web role does without
+        from ghapp.store.github_tokens import SharedTokens  # imports cryptography, which the web role does without
 
         return SharedTokens(self.redis, private_key)
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from ghapp.doctor.finding import Finding, warning, wrong
 from ghapp.installations.installation import Installation
+from ghapp.loading.views import load_org_view
 from ghapp.settings import Settings
 from ghapp.store.stores import Stores
-from ghapp.store.views import load_org_view
 from ghapp.untrusted_text import shell_command
 from ghapp.versions.advice import version_text
 from ghapp.versions.lifetime import Urgency, VersionStatus

@@ -43,6 +43,7 @@ from ghapp.store.connect import PipeliningRedis, connect, connect_sync
 from ghapp.store.stores import Stores, stores_over
 from ghapp.versions import pages as versions
 from ghapp.versions.api import VersionEndpoint
+from ghapp.web import openapi
 from ghapp.web.api.doctor import DoctorEndpoint
 from ghapp.web.api.overview import OverviewEndpoints
 from ghapp.web.api.status import StatusEndpoints
@@ -53,7 +54,6 @@ from ghapp.web.command_api import as_problem, enqueue_over, required_redis_url
 from ghapp.web.examination import Examination, Examine, FindingLike, in_own_thread
 from ghapp.web.fleet_view import FleetReader
 from ghapp.web.held_bodies import HeldBodies
-from ghapp.web.openapi import description
 from ghapp.web.operation import Clock, TokenCheck, routes
 from ghapp.web.pages import layout, static_files
 from ghapp.web.pages.access import PageAccess
@@ -194,7 +194,7 @@ def build(
                 DoctorEndpoint(reading.installations, examination, authenticator, clock),
             ),
             *setup.routes(),
-            *description.routes(),
+            *openapi.routes(),
             *SignInEndpoints(settings, access, clock).routes(),
             *static_files.routes(),
             *ServerPages(host, examination).routes(),

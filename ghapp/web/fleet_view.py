@@ -21,6 +21,8 @@ from ghapp.errors import StoreUnavailableError
 from ghapp.installations.installation import Installation
 from ghapp.installations.pool_matching import ALL_POOLS
 from ghapp.installations.scope import absence
+from ghapp.loading.job_outcomes import load_job_outcomes
+from ghapp.loading.views import load_org_view, load_shared_runners
 from ghapp.pods.pod import EphemeralRunner, is_fresh
 from ghapp.pods.store import NamespaceView
 from ghapp.remediation.status import is_healed
@@ -29,9 +31,7 @@ from ghapp.report.documents import never_seen
 from ghapp.report.org_view import OrgView
 from ghapp.runners.evidence import Evidence, Fold, Survey
 from ghapp.settings import Settings
-from ghapp.store.job_outcomes import load_job_outcomes
 from ghapp.store.stores import Stores
-from ghapp.store.views import load_org_view, load_shared_runners
 from ghapp.web.cache import FRESH_SECONDS, Cache
 from ghapp.web.encoded_documents import EncodedDocument, EncodedDocuments, encoded
 from ghapp.web.fleet_copy import NO_RUNNERS, Fleet, FleetCopies

@@ -11,9 +11,9 @@ from ghapp.gate.judgement import ActiveShardSources, Gate, GateRequest, judge_ga
 from ghapp.gate.shard_checks import known_shards
 from ghapp.gate.shard_status import ShardInputs, has_shards
 from ghapp.installations.installation import Installation
+from ghapp.loading.views import load_shard_inputs
 from ghapp.settings import PoolSettings, Settings
 from ghapp.store.stores import Stores
-from ghapp.store.views import load_shard_inputs
 
 
 class PoolGates(NamedTuple):

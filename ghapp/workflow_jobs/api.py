@@ -15,8 +15,7 @@ from ghapp.deaths.job_story import NOTHING_KNOWN
 from ghapp.report.documents import Timestamp, timestamp
 from ghapp.runners.evidence import Survey
 from ghapp.web.fleet_view import FleetReader
-from ghapp.web.operation import Answer, Clock, Handler, Operation, Parameter, problems
-from ghapp.web.parameters import (
+from ghapp.web.operation import (
     CURSOR,
     DEFAULT_PAGE,
     IF_NONE_MATCH,
@@ -26,7 +25,13 @@ from ghapp.web.parameters import (
     NOT_A_LIMIT,
     POOL,
     RUNNER_ID,
+    Answer,
+    Clock,
+    Handler,
+    Operation,
+    Parameter,
     etag_matches,
+    problems,
     whole_number,
 )
 from ghapp.web.problems import problem

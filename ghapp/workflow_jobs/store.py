@@ -17,7 +17,7 @@ from ghapp.gate.shard_status import TakenJob
 from ghapp.incidents.history import WAIT_PREFIX, bucket_of
 from ghapp.store import keys
 from ghapp.store.codec import Codec
-from ghapp.store.history_counts import COUNT, field, other_field
+from ghapp.store.metric_counters import COUNT, history_field, other_history_field
 from ghapp.store.quarantine import Member, PlainReader, RecordReader
 from ghapp.workflow_jobs.job import Job, JobSearch, PullReference, is_sha, was_hosted
 from ghapp.workflow_jobs.queue_check import QueueCheck
@@ -225,7 +225,7 @@ class Demand:
             waited = round(max(0.0, (job.started_at or 0.0) - job.queued_at))
             args += ["" if pool is None else str(waited)]
             for name in ("jobs", "waited_seconds", f"{WAIT_PREFIX}{bucket_of(waited)}"):
-                args += [field(now, name, pool or ""), other_field(now, name)]
+                args += [history_field(now, name, pool or ""), other_history_field(now, name)]
             args.append(_member(job))
         if args:
             named = [

@@ -29,10 +29,10 @@ from ghapp.github.jobs import Jobs
 from ghapp.installations.installation import Installation
 from ghapp.installations.pacing import Purpose
 from ghapp.installations.pool_matching import OTHER_POOL
+from ghapp.loading.job_outcomes import load_job_outcomes
 from ghapp.log import logger
 from ghapp.queue.jobs import JobName
 from ghapp.runners.evidence import Evidence
-from ghapp.store.job_outcomes import load_job_outcomes
 from ghapp.workflow_jobs.job import Job, JobSearch, configured_pool
 from jobs.context import JobContext, configured, open_context
 from jobs.events.publish import death_id, publish_death

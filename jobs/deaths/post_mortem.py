@@ -42,7 +42,7 @@ from jobs.deaths.death_context import facts_of, with_facts, with_host_lines, wit
 from jobs.deaths.post_mortem_check import post_check_run
 from jobs.deaths.rerun import job_words, request_if_automatic, rerun_facts
 from jobs.events.publish import death_id, publish_death
-from jobs.versions.refusals import record_refusal
+from jobs.versions.end_dates import record_refusal
 
 log = logger(__name__)
 

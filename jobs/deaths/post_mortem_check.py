@@ -10,8 +10,8 @@ from ghapp.deaths.store import identity
 from ghapp.deaths.texts import NAME, post_mortem_report
 from ghapp.errors import NotFoundError
 from ghapp.installations.installation import Installation
+from ghapp.loading.job_outcomes import load_job_outcomes
 from ghapp.log import logger
-from ghapp.store.job_outcomes import load_job_outcomes
 from jobs.checks.publisher import CheckRunOutcome, open_checks, publish
 from jobs.context import JobContext
 from jobs.events.publish import death_id

@@ -28,7 +28,7 @@ from jobs.context import JobContext, configured, open_context
 from jobs.deaths.job_deaths import enqueue_ended, enqueue_run_again, enqueue_suspicious
 from jobs.deliveries.check_run_events import handle_check_event
 from jobs.deliveries.scopes import ScopeShare, shares_of
-from jobs.history.job_times import count_job_times, history_pools, taken_jobs
+from jobs.history.times import count_job_times, history_pools, taken_jobs
 from jobs.installations.discover import contradict, discover_soon, installation_changed, list_repositories_again
 from jobs.periodic_task import PeriodicTask, SchedulerContext
 

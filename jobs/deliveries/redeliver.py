@@ -17,7 +17,7 @@ from ghapp.installations.pacing import POINTS_SECONDS, REDELIVERY_POINTS, WRITE_
 from ghapp.log import logger
 from ghapp.queue.jobs import JobName
 from jobs.context import JobContext, configured, open_context
-from jobs.delivery_gaps.delivery_log import plan_from_log
+from jobs.delivery_gaps import plan_from_log
 from jobs.periodic_task import PeriodicTask, SchedulerContext, enqueue_one
 
 log = logger(__name__)

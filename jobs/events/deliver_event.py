@@ -40,7 +40,7 @@ from ghapp.remediation.steps import (
 )
 from ghapp.remediation.store import Pause
 from ghapp.replace.cloudevents import open_client, post
-from ghapp.replace.outbox_copy import OutboxCopy, OutboxGroup
+from ghapp.replace.event_backlog import OutboxCopy, OutboxGroup
 from ghapp.settings import PoolSettings, Settings
 from ghapp.store.stores import Stores
 

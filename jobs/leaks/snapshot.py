@@ -28,7 +28,7 @@ from ghapp.runners.verdict import is_absent, missing_since
 from ghapp.settings import Settings
 from ghapp.workflow_jobs.job import Job
 from jobs.context import JobContext
-from jobs.delivery_gaps.completeness import delivery_gaps
+from jobs.delivery_gaps import delivery_gaps
 from jobs.shared_machines import known_in_other_scopes
 
 LOG_LASTS_SECONDS = 120.0

@@ -8,12 +8,21 @@ from typing import NamedTuple
 
 from ghapp.cluster.api import Cluster
 from ghapp.cluster.api_errors import RefusedError
-from ghapp.errors import ClusterForbiddenError, ConflictError, ResourceMissingError
+from ghapp.errors import (
+    ClusterError,
+    ClusterForbiddenError,
+    ClusterUnavailableError,
+    ConfigurationError,
+    ConflictError,
+    ResourceMissingError,
+)
 from ghapp.installations.installation import Installation
 from ghapp.installations.pacing import Purpose
+from ghapp.log import logger
 from ghapp.pods.blockers import Blocker
 from ghapp.pods.deletion_guards import DeletionDecision, DeletionVerdict, Preconditions
 from ghapp.remediation.steps import present, successor_of
+from ghapp.replace import arc, pods
 from ghapp.runners import absence, deletion_progress, observations
 from ghapp.runners.evidence import Evidence
 from ghapp.settings import PoolSettings
@@ -214,3 +223,51 @@ class ClusterReplacement:
         if evidence.removed_at is not None:  # it must be replaced, however long that takes
             return await self.progress.waits(evidence, blocker, decision.after_seconds, decision.text)
         return await self.progress.called_off(evidence, blocker, decision.after_seconds, decision.text)
+
+
+log = logger(__name__)
+
+LOOKS = 3
+"""How often the object is read again immediately when it changed between read and delete."""
+
+REPLACERS = {
+    "arc": Replacer(arc.find, arc.require_permissions, arc.delete, arc.finish),
+    "pods": Replacer(pods.find, pods.require_permissions, pods.delete, pods.finish),
+}
+"""By the pool's `replacer`. Other pools get an event."""
+
+
+async def replace_in_cluster(
+    context: JobContext, installation: Installation, evidence: Evidence, rule: PoolSettings
+) -> RemediationOutcome:
+    """Replaces a runner that `may_act` allowed, however often it is called; returns the outcome."""
+    replacement = ClusterReplacement(context, installation, rule, REPLACERS[rule.replacer])
+    try:
+        for _ in range(LOOKS):
+            try:
+                return await replacement.run(evidence)
+            except ConflictError as conflict:
+                log.info("object changed, retrying", runner=evidence.name, why=str(conflict))
+            fresh = (await context.runners.some(installation.id, [evidence.id])).get(evidence.id)
+            if fresh is None or fresh.granted_at is None:
+                return RemediationOutcome.HELD
+            evidence = fresh
+        return await replacement.progress.waits(evidence, Blocker.OBJECT_CHANGED)
+    except (ClusterError, ConfigurationError) as error:
+        return await replacement.progress.waits(evidence, _because(error), why=str(error), words=str(error))
+
+
+def _because(error: ClusterError | ConfigurationError) -> Blocker:
+    match error:
+        case ConfigurationError():
+            return Blocker.CLUSTER_UNCONFIGURED
+        case ClusterUnavailableError():
+            return Blocker.CLUSTER_UNAVAILABLE
+        case ClusterForbiddenError(by_rbac=True):
+            return Blocker.CLUSTER_FORBIDDEN
+        case ClusterForbiddenError():
+            return Blocker.POLICY_FORBIDS
+        case ResourceMissingError():
+            return Blocker.RESOURCE_MISSING
+        case _:
+            return Blocker.CLUSTER_REFUSED

@@ -23,7 +23,7 @@ from ghapp.settings import PoolSettings
 from ghapp.workflow_jobs.demand import known_jobs
 from ghapp.workflow_jobs.job import Job
 from jobs.context import JobContext
-from jobs.delivery_gaps.completeness import delivery_gaps
+from jobs.delivery_gaps import delivery_gaps
 
 GRANT_MATTERS_SECONDS = 2 * 3600.0
 """A fuse of several scopes that is not among those of the installation may prove the batch of a grant for so long."""

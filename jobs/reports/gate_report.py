@@ -28,10 +28,10 @@ from ghapp.gate.shard_status import ShardInputs
 from ghapp.gate.texts import gate_report, name_of, summary_digest, superseded_report
 from ghapp.github.checks import Checks
 from ghapp.installations.installation import Installation
+from ghapp.loading.views import load_shard_inputs
 from ghapp.log import logger
 from ghapp.queue import jobs
 from ghapp.settings import PoolSettings
-from ghapp.store.views import load_shard_inputs
 from ghapp.workflow_jobs.queue_check import QueueCheck
 from jobs.checks.commit_check import CommitCheckPost
 from jobs.checks.publisher import TRANSIENT, CheckRunOutcome, open_checks, outcome_of, publish

@@ -10,6 +10,7 @@ from ghapp.deaths.death import WEEK_SECONDS
 from ghapp.deaths.patterns import DAY_SECONDS, DeathSummary, death_patterns, death_summary
 from ghapp.github.checks import Checks
 from ghapp.installations.installation import Installation
+from ghapp.loading.views import load_fleet
 from ghapp.log import logger
 from ghapp.queue import jobs
 from ghapp.report.check_run import SWEEP, Report
@@ -30,7 +31,6 @@ from ghapp.report.metrics import REPORTS
 from ghapp.settings import Settings
 from ghapp.store.audit import Channel
 from ghapp.store.presses import QUEUED
-from ghapp.store.views import load_fleet
 from jobs.checks.publisher import POSTED, CheckRunOutcome, open_checks, outcome_of, publish, retry_after
 from jobs.context import JobContext
 from jobs.each_installation import each_installation

@@ -18,9 +18,9 @@ from ghapp.github.runner_groups import read_runner_groups
 from ghapp.installations.installation import Installation
 from ghapp.installations.pacing import Purpose
 from ghapp.installations.scope import ScopeKind
+from ghapp.loading.views import load_job_queue
 from ghapp.log import logger
 from ghapp.queue.jobs import JobName
-from ghapp.store.views import load_job_queue
 from ghapp.workflow_jobs.capacity import NOT_ASSIGNED_SECONDS
 from ghapp.workflow_jobs.job import Job
 from ghapp.workflow_jobs.job_queue import JobQueue

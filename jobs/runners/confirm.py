@@ -23,10 +23,10 @@ from ghapp.runners.evidence import Evidence, Fold, Registration, Survey
 from ghapp.runners.verdict import is_absent
 from ghapp.workflow_jobs.job import RUNNING_TOO_LONG_SECONDS, Job, is_over
 from jobs.context import JobContext, configured, open_context
-from jobs.delivery_gaps.completeness import without_deferred
+from jobs.delivery_gaps import without_deferred
 from jobs.failed_calls import record_failed_calls
 from jobs.installations.discover import discover_soon, list_repositories_again
-from jobs.installations.present_state import present_state
+from jobs.installations.enrol import present_state
 from jobs.remediation.plan_remediation import plan_remediation
 
 log = logger(__name__)

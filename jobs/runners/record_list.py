@@ -28,9 +28,9 @@ from ghapp.store.presses import FAILED
 from ghapp.versions.lifetime import EndDates, ended_versions, versions_to_ask
 from ghapp.wording import counted
 from jobs.context import JobContext
-from jobs.delivery_gaps.completeness import expect_deliveries
+from jobs.delivery_gaps import expect_deliveries
 from jobs.failed_calls import record_failed_calls
-from jobs.history.heal_times import count_heals
+from jobs.history.times import count_heals
 from jobs.installations.forget import forget_outdated
 from jobs.pods.remains import observe_remains
 from jobs.remediation.job_lookup import look_up_jobs

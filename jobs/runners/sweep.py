@@ -24,19 +24,18 @@ from ghapp.incidents.history import HistorySample
 from ghapp.incidents.settled import holds
 from ghapp.installations.installation import Installation
 from ghapp.installations.pacing import Purpose, least_interval, left, next_sweep_at, next_sweep_in
+from ghapp.loading.views import load_remaining_losses
 from ghapp.log import logger
 from ghapp.report.metrics import SWEEP_BILLABLE_CALLS, SWEEP_CALLS, SWEEP_SECONDS, SWEEPS
 from ghapp.runners import absence
 from ghapp.runners.evidence import Survey
 from ghapp.runners.verdict import Reason
 from ghapp.store.presses import JOINED, SWEEP_TOPIC, Press
-from ghapp.store.views import load_remaining_losses
 from jobs.context import JobContext
 from jobs.failed_calls import reason_of_failure
 from jobs.installations.discover import list_repositories_again
-from jobs.installations.enrol import warn_of_name
+from jobs.installations.enrol import present_state, warn_of_name
 from jobs.installations.forget import forget_unswept
-from jobs.installations.present_state import present_state
 from jobs.remediation.plan_remediation import plan_after_sweep
 from jobs.runners.confirm import ask_to_confirm
 from jobs.runners.record_list import SweepResult, keep_judgement, record_list

@@ -3,6 +3,10 @@
 A sweep enqueues the job when a version is due: once a day, `versions_to_ask` has the limits. The calls use the budget's
 share for reports, which is deferred first. A call that fails leaves what is known; 404 is an answer, and nothing is
 known then.
+
+A runner whose container says that GitHub refuses its version (exit code 7, or a line of its log) is marked, so that it
+is neither lost nor replaced, and the dates of that version are asked for again, once an hour: after a security release
+older versions end at once.
 """
 
 from __future__ import annotations
@@ -10,6 +14,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
+from ghapp.deaths.cause import Cause
+from ghapp.deaths.death import Death
 from ghapp.errors import (
     BudgetSpentError,
     GitHubError,
@@ -24,10 +30,15 @@ from ghapp.installations.installation import Installation
 from ghapp.installations.pacing import Purpose
 from ghapp.log import logger
 from ghapp.queue import jobs
+from ghapp.queue.jobs import enqueue_versions
 from ghapp.report.org_view import is_listed
+from ghapp.runners.evidence import Evidence
+from ghapp.runners.outdated import WITHOUT_JOB_SECONDS, version_ended
 from ghapp.versions.lifetime import (
+    ASK_SECONDS,
     NOTHING_KNOWN,
     EndDates,
+    is_doubtful,
     versions_to_ask,
     with_answer,
     with_failure,
@@ -106,3 +117,23 @@ async def _ask(
             is_known=found[version].is_known,
         )
     return found
+
+
+async def record_refusal(context: JobContext, installation: Installation, death: Death) -> None:
+    """Records what a death says about its runner's version; nothing for a death of another cause."""
+    if death.cause is not Cause.VERSION_DEPRECATED or death.runner_id is None:
+        return
+
+    def fold(evidence: Evidence | None) -> Evidence | None:
+        return None if evidence is None else version_ended(evidence, death.at - WITHOUT_JOB_SECONDS)
+
+    revised = await context.runners.revise(installation.id, {death.runner_id: fold})
+    evidence = revised.get(death.runner_id)
+    version = None if evidence is None else evidence.version
+    if version is None:
+        return
+    known, now = (await context.runner_versions.all(installation.id)).get(version), context.clock()
+    if known is not None and is_doubtful(known, now):
+        due = known._replace(asked_at=min(known.asked_at or now, now - ASK_SECONDS))
+        await context.runner_versions.put(installation.id, {version: due})
+        enqueue_versions(context.queue_redis, installation.id)

@@ -234,7 +234,7 @@ async def test_an_unavailable_cluster_is_one_finding(api, findings_by_name, trou
 
 
 async def test_a_cluster_that_hangs_times_out(api, findings_by_name, monkeypatch):
-    monkeypatch.setattr("ghapp.doctor.probe.TIMEOUT_SECONDS", 0.2)
+    monkeypatch.setattr("ghapp.doctor.finding.TIMEOUT_SECONDS", 0.2)
     api.control.hangs()
     assert (await findings_by_name())["answers"].text.startswith("no answer within")
 

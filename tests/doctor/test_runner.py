@@ -11,7 +11,7 @@ from threading import Event
 import pytest
 from rq import Worker
 
-from ghapp.doctor import controllers, probe
+from ghapp.doctor import controllers, finding
 from ghapp.doctor.runner import GROUPS, examine
 from ghapp.github import installation_client
 from ghapp.queue.jobs import QUEUES
@@ -106,7 +106,7 @@ def test_a_name_server_that_never_answers_times_out(monkeypatch, tmp_path):
         return ours("127.0.0.1", *args, **kwargs)
 
     monkeypatch.setattr(socket, "getaddrinfo", look_up)
-    monkeypatch.setattr(probe, "TIMEOUT_SECONDS", 1.0)
+    monkeypatch.setattr(finding, "TIMEOUT_SECONDS", 1.0)
     names = dict.fromkeys(("GHAPP_GITHUB_API_URL", "GHAPP_GITHUB_WEB_URL"), "http://unknown.example")
     credentials = {"GHAPP_APP_ID": "7", "GHAPP_PRIVATE_KEY": private_key(), "GHAPP_WEBHOOK_SECRET": "hush"}
     environ = {"GHAPP_STATE_DIR": str(tmp_path), **credentials, **names}

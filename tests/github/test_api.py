@@ -20,7 +20,7 @@ from ghapp.installations.installation import Installation
 from ghapp.installations.pacing import CallLimits
 from ghapp.sandbox.config import SandboxConfig
 from ghapp.sandbox.server import SandboxServer
-from ghapp.store.token_cache import SharedToken
+from ghapp.store.github_tokens import SharedToken
 
 ACME = Installation(7, "acme", 1)
 NOW = 1_790_000_000.0

@@ -46,7 +46,7 @@ from ghapp.github.wire import JobEnd
 from ghapp.installations.installation import Installation, enterprise_scope, repository_scope
 from ghapp.installations.scope import ListedRepository, Scope
 from ghapp.report.check_run import RESUME, SWEEP, Conclusion, Report
-from ghapp.store.token_cache import SharedToken
+from ghapp.store.github_tokens import SharedToken
 from ghapp.versions.lifetime import DatesAnswer
 from ghapp.workflow_jobs.runner_groups import RunnerGroup
 from tests.support.keys import private_key

@@ -16,7 +16,7 @@ from ghapp.report.check_run import RESUME, SWEEP, Conclusion, Report
 from ghapp.report.check_run_state import Head
 from ghapp.sandbox.config import OrgConfig, SandboxConfig, pools_of
 from ghapp.sandbox.server import SandboxServer
-from ghapp.store.token_cache import SharedToken
+from ghapp.store.github_tokens import SharedToken
 from tests.github.one_answer import OneAnswer
 from tests.sandbox.openapi import description
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ghapp.replace.outbox_copy import OutboxCopy, OutboxGroup
+from ghapp.replace.event_backlog import OutboxCopy, OutboxGroup
 
 NEWS, REQUESTS = OutboxGroup(7, "linux"), OutboxGroup(7, "linux", is_request=True)
 URL, OTHER = "https://controller.test/", "https://other.test/"

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ghapp.settings.lines import line_of
+from ghapp.settings.mistakes import line_of
 
 FILE = """# [sweep] in a comment
 [sweep]

@@ -1,4 +1,4 @@
-"""GitHub's delivery log, and what is known of late and missing deliveries: `jobs.delivery_gaps.completeness`, `…delivery_log`.
+"""GitHub's delivery log, and what is known of late and missing deliveries: `jobs.delivery_gaps`, `…delivery_log`.
 
 It has its own random numbers, so that the days without failed deliveries are as they were.
 """

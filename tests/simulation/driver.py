@@ -242,7 +242,7 @@ class Driver(Acting):
         return control._replace(runners=runners)
 
     def without_deferred(self, suspects: dict[int, Evidence], survey: Survey) -> Steps:
-        """`jobs.delivery_gaps.completeness.without_deferred`. A log without a failure takes no time here."""
+        """`jobs.delivery_gaps.without_deferred`. A log without a failure takes no time here."""
         now = self.clock()
         waiting = [each for each in suspects.values() if each.ephemeral is not False]
         if not waiting:

@@ -3,7 +3,7 @@
 import pytest
 
 from ghapp.errors import UnauthorizedError
-from ghapp.store.enterprise_tokens import REFUSED_SECONDS, EnterpriseTokens
+from ghapp.store.github_tokens import REFUSED_SECONDS, EnterpriseTokens
 from tests.store.contents import everything
 
 CORP = -(1 << 52) - 7

@@ -11,7 +11,7 @@ from ghapp.deaths.store import Deaths
 from ghapp.incidents.history import HOUR_SECONDS, MOST_POOLS, STEP_SECONDS, HistorySample, bucket_of, counted, step_of
 from ghapp.incidents.store import FORGOTTEN_SECONDS, JOINED_AFTER_SECONDS, HistoryStore
 from ghapp.installations.pool_matching import ALL_POOLS, OTHER_POOL
-from ghapp.store import history_counts, keys
+from ghapp.store import keys, metric_counters
 from ghapp.store.budget import Budget
 from ghapp.store.quarantine import Quarantine
 from ghapp.workflow_jobs.job import Job
@@ -216,11 +216,13 @@ async def test_a_pool_that_no_sweep_saw_is_counted_as_other(redis):
 
 
 async def test_the_number_of_counts_is_bounded_and_further_pools_count_as_other(redis, monkeypatch):
-    full = {history_counts.field(NOW, "jobs", f"p{number}"): 1 for number in range(history_counts.MOST_COUNTS)}
+    full = {
+        metric_counters.history_field(NOW, "jobs", f"p{number}"): 1 for number in range(metric_counters.MOST_COUNTS)
+    }
     await redis.hset(keys.history_counts(ORG), mapping=full)
     await Demand(redis).record(ORG, [JOB], {JOB.id: "one-more"}, NOW)
-    assert await redis.hget(keys.history_counts(ORG), history_counts.field(NOW, "jobs", OTHER_POOL)) == b"1"
-    assert not await redis.hexists(keys.history_counts(ORG), history_counts.field(NOW, "jobs", "one-more"))
+    assert await redis.hget(keys.history_counts(ORG), metric_counters.history_field(NOW, "jobs", OTHER_POOL)) == b"1"
+    assert not await redis.hexists(keys.history_counts(ORG), metric_counters.history_field(NOW, "jobs", "one-more"))
 
 
 async def test_every_key_expires_also_for_an_uninstalled_organization(redis):

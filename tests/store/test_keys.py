@@ -49,7 +49,7 @@ from ghapp.runners.store import Runners
 from ghapp.store import audit, keys, presses, quarantine, sessions
 from ghapp.store.audit import AuditEntry, AuditLog
 from ghapp.store.budget import BucketSize, Budget, SharedRateLimits
-from ghapp.store.enterprise_tokens import EnterpriseTokens
+from ghapp.store.github_tokens import EnterpriseTokens
 from ghapp.store.heartbeats import Heartbeats
 from ghapp.store.key_kinds import KINDS, KeyKind
 from ghapp.store.locks import Locks

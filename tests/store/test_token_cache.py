@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import pytest
 
 from ghapp.store import keys
-from ghapp.store.token_cache import MINIMUM_LEFT_SECONDS, SharedToken, SharedTokens
+from ghapp.store.github_tokens import MINIMUM_LEFT_SECONDS, SharedToken, SharedTokens
 from tests.store.contents import everything
 
 NOW = 1_790_000_000.0

@@ -24,9 +24,9 @@ from ghapp.runners.store import ABANDONED_SECONDS, Runners
 from ghapp.store import keys, quarantine
 from ghapp.store.codec import CODECS, Codec, UnreadableError
 from ghapp.store.connect import connect
+from ghapp.store.github_tokens import SharedToken
 from ghapp.store.metric_counters import MetricCounters
 from ghapp.store.quarantine import Quarantine
-from ghapp.store.token_cache import SharedToken
 from ghapp.store.tokens import Token
 from ghapp.workflow_jobs.job import Job
 from tests.store.rows import next_version, samples

@@ -22,7 +22,7 @@ from ghapp.runners.store import Runners
 from ghapp.settings import Settings
 from ghapp.store.tokens import Tokens
 from ghapp.web.app import Server, build
-from ghapp.web.openapi.description import description
+from ghapp.web.openapi import description
 from tests.support.keys import private_key
 from tests.support.ports import free_port
 

@@ -22,7 +22,7 @@ from ghapp.installations.installation import Installation
 from ghapp.installations.store import Installations
 from ghapp.store.connect import connect
 from ghapp.store.tokens import SCOPES, Tokens
-from ghapp.web.openapi.description import description
+from ghapp.web.openapi import description
 from tests.stories.processes import Role
 from tests.support.keys import private_key
 from tests.support.ports import free_port

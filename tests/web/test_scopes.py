@@ -20,7 +20,7 @@ from ghapp.runners.evidence import Registration, Survey
 from ghapp.runners.observations import granted, registration_seen
 from ghapp.runners.store import Runners
 from ghapp.store.tokens import Tokens
-from ghapp.web.openapi.description import OPERATIONS
+from ghapp.web.openapi import OPERATIONS
 from ghapp.web.pages.docs import EXAMPLES
 from tests.web.conftest import INSTALLATION, NOW, served
 

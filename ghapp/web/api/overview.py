@@ -14,6 +14,7 @@ from ghapp.deaths.cluster_summary import ClusterSummary
 from ghapp.gate.shard_status import has_shards
 from ghapp.installations.scope import ScopeKind
 from ghapp.leaks.documents import LeakedPod, leak_documents
+from ghapp.loading.views import FleetFacts, fleet_view, load_fleet_facts, load_leaked_pods
 from ghapp.report.documents import Timestamp, timestamp
 from ghapp.report.links import PageLinks
 from ghapp.report.overview import (
@@ -26,7 +27,6 @@ from ghapp.report.overview import (
 from ghapp.runners.evidence import Evidence
 from ghapp.settings import Settings
 from ghapp.store.stores import Stores
-from ghapp.store.views import FleetFacts, fleet_view, load_fleet_facts, load_leaked_pods
 from ghapp.web.authentication import Authenticator
 from ghapp.web.cache import Cache
 from ghapp.web.fleet_view import MOST_ORGS, FleetReader, OrgState

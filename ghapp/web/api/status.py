@@ -23,6 +23,7 @@ from ghapp.installations.installation import Installation
 from ghapp.installations.metrics import BUDGET_LEFT, BUDGET_LIMIT, BUDGET_USED, NEXT_SWEEP
 from ghapp.installations.pacing import Allowance, left
 from ghapp.installations.pool_matching import OTHER_POOL, PoolRule, pool_of, rule_named, runner_pool
+from ghapp.loading.views import load_unseen
 from ghapp.metric import Sample
 from ghapp.pods.metrics import PHANTOMS, WATCH_VIEW_AGE
 from ghapp.pods.phantom_kinds import PhantomKind
@@ -49,7 +50,6 @@ from ghapp.settings import PoolSettings, Settings
 from ghapp.store.connect import probe_write
 from ghapp.store.metric_counters import MOST_SHARDS, OTHER_SHARD
 from ghapp.store.stores import Stores
-from ghapp.store.views import load_unseen
 from ghapp.versions.api import version_samples
 from ghapp.versions.lifetime import EndDates
 from ghapp.web.api.expositions import Exposition, Expositions

@@ -31,7 +31,7 @@ from ghapp.log import logger
 from ghapp.settings import Settings
 from ghapp.store import keys
 from ghapp.store.audit import AuditEntry, Channel, Trail
-from ghapp.store.sealing import derived_key
+from ghapp.store.codec import derived_key
 from ghapp.store.sessions import OrgAccess, Session, Sessions
 from ghapp.store.stores import Stores
 from ghapp.web.cookies import cookie_of

@@ -28,6 +28,7 @@ from ghapp.installations.scope import reading_order
 from ghapp.leaks.documents import LeakedPod
 from ghapp.leaks.page_views import LeaksView, leaks_view
 from ghapp.leaks.reaper_status import DAY_SECONDS
+from ghapp.loading.views import FleetFacts, fleet_view, load_fleet_facts, load_leaked_pods
 from ghapp.pods.page_views import ClusterView, PhantomLine, cluster_view, phantoms_named, possible_phantom_text
 from ghapp.queue.jobs import Load
 from ghapp.remediation.store import Pause, PauseOutcome, Resumption
@@ -40,7 +41,6 @@ from ghapp.store.audit import BEGUN, AuditEntry, ChangeOutcome, Trail
 from ghapp.store.audit import MOST as MOST_ENTRIES
 from ghapp.store.presses import Press
 from ghapp.store.stores import Stores
-from ghapp.store.views import FleetFacts, fleet_view, load_fleet_facts, load_leaked_pods
 from ghapp.web.cache import Cache
 from ghapp.web.fleet_view import MOST_ORGS, FleetReader, OrgState
 from ghapp.web.gates import LoadedGates, PoolGates, load_gates

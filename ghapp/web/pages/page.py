@@ -17,11 +17,10 @@ from ghapp.installations.installation import Installation
 from ghapp.installations.scope_paths import path_segment
 from ghapp.settings import Settings
 from ghapp.web.fleet_view import OrgState
-from ghapp.web.operation import Clock
+from ghapp.web.operation import MOST_DIGITS, Clock
 from ghapp.web.pages import layout
 from ghapp.web.pages.access import OrgRights, Visitor
 from ghapp.web.pages.data import PageData
-from ghapp.web.parameters import MOST_DIGITS
 
 SCOPE_ROUTE = "/orgs/{org:scope}"
 """The beginning of the routes of a scope's pages and buttons."""

@@ -23,13 +23,13 @@ from ghapp.credentials import AppCredentials, keep
 from ghapp.errors import CodeRefusedError, ConfigurationError, GitHubError, StoreUnavailableError
 from ghapp.github.manifest import app_yml, convert, manifest
 from ghapp.installations.texts import suggested_config
+from ghapp.loading.views import load_current_runners
 from ghapp.log import logger
 from ghapp.queue.jobs import Enqueue, JobName
 from ghapp.settings import Settings
 from ghapp.store import keys
 from ghapp.store.audit import AuditEntry, Channel, Trail
 from ghapp.store.stores import Stores
-from ghapp.store.views import load_current_runners
 from ghapp.web.operation import Clock
 from ghapp.web.pages import layout
 from ghapp.web.pages.access import KEY_HOLDER, is_of_our_page

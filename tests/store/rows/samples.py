@@ -53,10 +53,10 @@ from ghapp.runners.store import Runners
 from ghapp.store import keys
 from ghapp.store.audit import AuditEntry, AuditLog
 from ghapp.store.etag_pages import EtagPages
+from ghapp.store.github_tokens import SharedTokens
 from ghapp.store.left_out import LastLeftOut, LeftOutRecords
 from ghapp.store.presses import Press, Presses
 from ghapp.store.sessions import Session, Sessions, SignInAttempt, digest_of
-from ghapp.store.token_cache import SharedTokens
 from ghapp.store.tokens import Tokens, digest
 from ghapp.versions.lifetime import EndDates
 from ghapp.versions.store import RunnerVersions

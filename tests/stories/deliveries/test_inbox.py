@@ -10,7 +10,7 @@ import pytest
 from ghapp.github.deliveries import WorkflowJob, decode, encode, parse
 from ghapp.workflow_jobs.job import HOSTED_GROUP, was_hosted
 from jobs.deliveries.inbox import _job, _sighted, _with_approval
-from jobs.history.job_times import taken_jobs
+from jobs.history.times import taken_jobs
 
 NOW = datetime(2026, 11, 20, 12, 30, 0, tzinfo=UTC).timestamp()
 QUEUED_AT = datetime(2026, 11, 20, 12, 0, 0, tzinfo=UTC).timestamp()

@@ -18,8 +18,8 @@ from ghapp.sandbox.config import OrgConfig, Pace, PoolConfig, SandboxConfig
 from ghapp.sandbox.server import SandboxServer
 from ghapp.settings import Settings
 from ghapp.web.command_api import command_api
+from jobs.active_shard import refresh_active_shards_of
 from jobs.context import open_context
-from jobs.gate.active_shard import refresh_active_shards_of
 from jobs.installations.discover import discover_installations
 from jobs.runners.sweep import sweep_installation
 from tests.sandbox.receivers import Receiver

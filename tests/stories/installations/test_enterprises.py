@@ -14,7 +14,7 @@ from ghapp.github.api import GitHub
 from ghapp.installations.installation import enterprise_scope
 from ghapp.runners.verdict import State
 from ghapp.sandbox.config import FIRST_ELSEWHERE_ID
-from ghapp.store.enterprise_tokens import ConfiguredToken
+from ghapp.store.github_tokens import ConfiguredToken
 from jobs.checks.publisher import CheckRunOutcome
 from jobs.installations.discover import discover_installations
 from jobs.reports.health_report import report_installation

@@ -17,7 +17,7 @@ from ghapp.sandbox.fleet.jobs import SandboxRepository
 from ghapp.store import keys
 from ghapp.workflow_jobs.job import Job
 from jobs.checks.publisher import CheckRunOutcome
-from jobs.delivery_gaps.completeness import delivery_gaps
+from jobs.delivery_gaps import delivery_gaps
 from jobs.installations import scopes as search
 from jobs.installations.discover import discover_installations, list_repositories_again
 from jobs.installations.enrol import enrol

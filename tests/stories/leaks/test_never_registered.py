@@ -6,7 +6,7 @@ from unittest import mock
 
 import pytest
 
-import jobs.delivery_gaps.delivery_log
+import jobs.delivery_gaps
 from ghapp.deliveries.redelivery import Attempt
 from ghapp.github import delivery_log
 from ghapp.installations.installation import repository_scope
@@ -116,7 +116,7 @@ def failing_delivery(at, event, *, installation):
         found = await real(github, since, *rest, **more)
         return found._replace(attempts=[*found.attempts, attempt] if attempt.at >= since else found.attempts)
 
-    return mock.patch.object(jobs.delivery_gaps.delivery_log, "failed_attempts", failed_attempts)
+    return mock.patch.object(jobs.delivery_gaps, "failed_attempts", failed_attempts)
 
 
 async def test_while_deliveries_since_its_start_are_missing_it_waits_for_an_hour(leaky):

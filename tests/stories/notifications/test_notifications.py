@@ -7,6 +7,7 @@ import pytest
 from ghapp.errors import StoreUnavailableError
 from ghapp.gate.active_shard import Deploy, Role
 from ghapp.installations.installation import Installation
+from ghapp.loading.views import load_fleet
 from ghapp.notifications.store import Notifications, PendingNotification
 from ghapp.notifier import Notifier, digest
 from ghapp.runners.absence import survey_after_failure
@@ -14,7 +15,6 @@ from ghapp.runners.evidence import Survey
 from ghapp.runners.verdict import Reason
 from ghapp.settings import Settings
 from ghapp.store.connect import StorePipeline, connect_sync
-from ghapp.store.views import load_fleet
 from jobs import notifications
 from jobs.notifications import BACKOFF_SECONDS, GIVEN_UP_SECONDS, notify
 from jobs.runners.sweep import sweep_installation

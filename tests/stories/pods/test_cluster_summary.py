@@ -11,10 +11,10 @@ from ghapp.deaths.cluster_summary import StaleNamespace
 from ghapp.deaths.death import Death
 from ghapp.deaths.post_mortem_store import ClusterSummaries
 from ghapp.deaths.store import Deaths
+from ghapp.loading.views import Unseen, load_unseen
 from ghapp.pods.degraded_sources import HOST_LINES, DegradedSource
 from ghapp.pods.pod import Container, Pod
 from ghapp.pods.store import PodLocations, Pods
-from ghapp.store.views import Unseen, load_unseen
 from jobs.checks.publisher import CheckRunOutcome
 from jobs.pods.cluster_summary import EVERY_SECONDS, summarize_cluster
 from jobs.reports.health_report import enqueue_report_if_wanted, report_installation

@@ -7,12 +7,12 @@ import pytest
 from ghapp.deaths.cause import Cause
 from ghapp.deaths.death import Death
 from ghapp.deaths.store import identity
+from ghapp.loading.views import load_fleet
 from ghapp.notifier import Notifier
 from ghapp.remediation.fuse import Position
 from ghapp.report.fleet import by_pool
 from ghapp.runners.verdict import Reason, State, judge
 from ghapp.sandbox.config import Pace, PoolConfig
-from ghapp.store.views import load_fleet
 from ghapp.versions.lifetime import DAY, MOST_CALLS_A_DAY, EndDates, VersionState
 from jobs.deaths.post_mortem import look_into
 from jobs.notifications import notify

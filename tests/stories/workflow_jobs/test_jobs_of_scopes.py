@@ -7,9 +7,9 @@ from types import SimpleNamespace
 
 import pytest
 
+from ghapp.loading.views import load_job_queue
 from ghapp.runners.verdict import State
 from ghapp.sandbox.config import FIRST_ELSEWHERE_ID, PoolConfig
-from ghapp.store.views import load_job_queue
 from ghapp.workflow_jobs.demand import demand
 from ghapp.workflow_jobs.explanation import explain
 from ghapp.workflow_jobs.reason import QueueReason

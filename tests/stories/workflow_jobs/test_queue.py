@@ -14,9 +14,9 @@ import pytest
 from structlog.testing import capture_logs
 
 from ghapp.github.deliveries import parse
+from ghapp.loading.views import load_job_queue
 from ghapp.remediation.store import Pause
 from ghapp.sandbox.config import PoolConfig
-from ghapp.store.views import load_job_queue
 from ghapp.workflow_jobs.explanation import explain
 from ghapp.workflow_jobs.job import JobSearch, PullReference
 from ghapp.workflow_jobs.store import QueueChecks

@@ -23,7 +23,7 @@ from ghapp.settings import Settings
 from ghapp.store.audit import AuditLog, Trail
 from ghapp.store.tokens import Tokens
 from ghapp.web.app import build
-from ghapp.web.openapi.description import description
+from ghapp.web.openapi import description
 from tests.support.keys import private_key
 from tests.web.conftest import INSTALLATION, NOW, validated_against_the_description
 

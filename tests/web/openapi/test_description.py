@@ -14,7 +14,7 @@ from openapi_spec_validator import validate
 
 from ghapp.runners.verdict import Reason, State
 from ghapp.store.tokens import Tokens
-from ghapp.web.openapi.description import OPERATIONS, description
+from ghapp.web.openapi import OPERATIONS, description
 from tests.web.conftest import NOW
 
 DOCUMENTS = {each.document for operation in OPERATIONS for each in operation.answers.values() if each.document}

@@ -10,7 +10,7 @@ import pytest
 from jinja2 import UndefinedError
 
 import ghapp
-from ghapp.web.openapi.description import description
+from ghapp.web.openapi import description
 from ghapp.web.pages import layout
 from ghapp.web.pages.docs import page, pieces
 from ghapp.web.pages.layout import headers, render, root_of

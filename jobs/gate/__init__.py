@@ -1,1 +1,0 @@
-"""The active shard of each blue/green pool, by the pool's own command or URL."""
