@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ghapp.nearest_name import MOST_NAMED, meant
+from ghapp.wording import MOST_NAMED, meant
 
 MANY = [f"pool-{number}" for number in range(MOST_NAMED + 2)]
 

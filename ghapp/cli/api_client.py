@@ -28,7 +28,6 @@ from ghapp.installations.pool_matching import ALL_POOLS
 from ghapp.installations.scope import ScopeKind, kind_of
 from ghapp.installations.scope_paths import path_segment
 from ghapp.leaks.documents import leaks_of_name
-from ghapp.nearest_name import meant, nearest
 from ghapp.remediation.fuse import resume_command
 from ghapp.report.documents import HealthDocument
 from ghapp.report.overview import (
@@ -40,6 +39,7 @@ from ghapp.report.overview import (
 )
 from ghapp.runners.verdict import Reason, State
 from ghapp.untrusted_text import shell_command
+from ghapp.wording import meant, nearest
 from ghapp.workflow_jobs.documents import JOB_STATES
 from ghapp.workflow_jobs.job import EVERY_JOB, JobSearch, PullReference
 from ghapp.workflow_jobs.reason import UNSERVED

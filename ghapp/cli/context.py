@@ -16,9 +16,9 @@ from ghapp import log
 from ghapp.errors import ConfigurationError, GhappError
 from ghapp.installations.installation import Installation
 from ghapp.installations.scope import absence
-from ghapp.nearest_name import meant
 from ghapp.settings import Settings
 from ghapp.untrusted_text import one_line
+from ghapp.wording import meant
 
 if TYPE_CHECKING:
     from ghapp.store.stores import Stores

@@ -14,9 +14,9 @@ import click
 from ghapp.cli.completion import complete_orgs, complete_pools
 from ghapp.cli.context import redraw, settings_here
 from ghapp.errors import ConfigurationError, GhappError
-from ghapp.nearest_name import meant
 from ghapp.report.links import PageLinks
 from ghapp.untrusted_text import visible_lines
+from ghapp.wording import meant
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 

@@ -10,11 +10,10 @@ from ghapp.gate import next_steps
 from ghapp.gate.active_shard import ActiveShardAnswer, Deploy, Role, ShardRole
 from ghapp.gate.shard_status import ShardInputs, ShardStatus, causes, members_of, shard_of
 from ghapp.gate.terraform_log import TerraformRun
-from ghapp.nearest_name import meant
 from ghapp.runners.evidence import Survey
 from ghapp.runners.observations import OVERTAKING_SECONDS
 from ghapp.runners.verdict import Limits, why_stale
-from ghapp.wording import counted
+from ghapp.wording import counted, meant
 
 GITHUB, ROLE, SINCE_DEPLOY = "github", "role", "since-deploy"
 """Checks without which the shard itself is not judged."""

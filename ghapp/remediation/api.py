@@ -12,7 +12,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ghapp.installations.pool_matching import ALL_POOLS, LONGEST_POOL
-from ghapp.nearest_name import meant
 from ghapp.remediation.store import LONGEST_PAUSE_SECONDS, SHORTEST_PAUSE_SECONDS, Pause, PauseResult
 from ghapp.report.documents import Timestamp, pause_in_words, timestamp
 from ghapp.settings import Settings
@@ -24,6 +23,7 @@ from ghapp.web.fleet_view import FleetReader, OrgState
 from ghapp.web.operation import Answer, Clock, Handler, Operation, problems
 from ghapp.web.problems import problem
 from ghapp.web.request_body import parse_json, read_body
+from ghapp.wording import meant
 
 LARGEST_BYTES = 64 * 1024
 TAKES = '{"pool": name or null}, and a pause also its "why" and optionally "for_seconds" (60 to 2592000)'

@@ -39,7 +39,6 @@ from ghapp.github.runner_list import get_each, list_runners
 from ghapp.github.runner_versions import read_end_dates
 from ghapp.installations.etag_page import EtagPage
 from ghapp.installations.scope import ListedRepository, Scope, ScopeKind
-from ghapp.nearest_name import meant
 from ghapp.pods.assigned_job import JobOfRun
 from ghapp.runners.absence import RunnerList, allow_for_churn
 from ghapp.scan.allowance import (
@@ -56,7 +55,7 @@ from ghapp.scan.findings import Coverage, NotSeen, Reading
 from ghapp.scan.looks import Look, fold_lists, to_ask_for
 from ghapp.scan.needs import RUNNERS, Right, has_scope, needed
 from ghapp.versions.lifetime import NOTHING_KNOWN, versions_to_ask, with_answer
-from ghapp.wording import counted, duration
+from ghapp.wording import counted, duration, meant
 from ghapp.workflow_jobs.runner_groups import RunnerGroups
 
 CONCURRENCY = 10

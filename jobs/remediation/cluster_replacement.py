@@ -28,9 +28,8 @@ from ghapp.runners.evidence import Evidence
 from ghapp.settings import PoolSettings
 from jobs.context import JobContext
 from jobs.remediation.job_lookup import look_up_known_job, look_up_unknown_job
-from jobs.remediation.outcome import RemediationOutcome
 from jobs.remediation.preconditions import confirm_place, preconditions
-from jobs.remediation.progress import ReplacementProgress
+from jobs.remediation.progress import RemediationOutcome, ReplacementProgress
 from jobs.remediation.steps import look_again, may_still_act, remove
 
 RequirePermissions = Callable[[Cluster, str], Awaitable[None]]

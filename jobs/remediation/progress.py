@@ -1,9 +1,10 @@
-"""Records each step of one runner's replacement in the cluster, so that a crash loses none."""
+"""Records each step of one runner's replacement in the cluster, so that a crash loses none; and what came of an attempt."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import StrEnum
 
 from ghapp.installations.installation import Installation
 from ghapp.log import logger, redact
@@ -14,7 +15,30 @@ from ghapp.runners import deletion_progress, observations
 from ghapp.runners.deletion_progress import Deletion
 from ghapp.runners.evidence import Evidence
 from jobs.context import JobContext
-from jobs.remediation.outcome import RemediationOutcome
+
+
+class RemediationOutcome(StrEnum):
+    """The outcome of one call of `remediate_runner`."""
+
+    HELD = "held"
+    """Another process acts, or an admin, a job, a claim or the fuse prevents it."""
+    RETURNED = "returned"
+    """The runner, or another one of its name, is registered again."""
+    BUSY = "busy"
+    """GitHub answers that the runner runs a job."""
+    WAITING = "waiting"
+    """GitHub or the cluster refused a call, or gave no answer, or the terminating object still exists."""
+    STILL_WAITING = "still-waiting"
+    """As `WAITING`, for the same reason as before: neither counted nor logged again."""
+    REPLACED = "replaced"
+    """The replacement was requested now or before; in a cluster, the deletion was accepted, or nothing was there."""
+    CALLED_OFF = "called-off"
+    """A blocker in the cluster prevents it; the plan considers the runner again later."""
+    FREED = "freed"
+    """A stuck finalizer was removed."""
+    GONE = "gone"
+    """The object whose deletion was accepted no longer exists."""
+
 
 log = logger(__name__)
 

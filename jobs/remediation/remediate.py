@@ -20,7 +20,7 @@ from jobs.events.publish import publish_replacement_request
 from jobs.failed_calls import record_failed_calls
 from jobs.remediation.cluster_replacement import REPLACERS, replace_in_cluster
 from jobs.remediation.job_lookup import look_up_known_job
-from jobs.remediation.outcome import RemediationOutcome
+from jobs.remediation.progress import RemediationOutcome
 from jobs.remediation.steps import fold, if_known, look_again, may_act_now, may_still_act, remove
 
 log = logger(__name__)

@@ -16,7 +16,7 @@ from ghapp.runners import absence, observations
 from ghapp.runners.evidence import Evidence, Fold
 from ghapp.runners.failed_calls import call_answered
 from jobs.context import JobContext
-from jobs.remediation.outcome import RemediationOutcome
+from jobs.remediation.progress import RemediationOutcome
 
 
 async def look_again(context: JobContext, installation: Installation, evidence: Evidence) -> RemediationOutcome | None:
