@@ -5,7 +5,6 @@ import pytest
 from ghapp.remediation.fuse import Fuse, FuseReason, Position
 from ghapp.remediation.steps import (
     LOOK_LASTS_SECONDS,
-    TERMINATION_SECONDS,
     RemediationStep,
     ReplacementPath,
     RequestStep,
@@ -93,8 +92,8 @@ def test_acting_requires_a_valid_grant(evidence, state, changes, may):
         ({}, True),
         ({"evidence": GRANTED._replace(replaced_at=NOW)}, True),
         ({"evidence": lost()}, False),
-        ({"evidence": GRANTED._replace(granted_at=NOW - TERMINATION_SECONDS)}, True),
-        ({"evidence": GRANTED._replace(granted_at=NOW - TERMINATION_SECONDS - MICROSECOND)}, False),
+        ({"evidence": GRANTED._replace(granted_at=NOW - 3600.0)}, True),
+        ({"evidence": GRANTED._replace(granted_at=NOW - 3600.0 - MICROSECOND)}, False),
         ({"evidence": GRANTED._replace(granted_at=NOW + MICROSECOND)}, False),
         ({"evidence": GRANTED._replace(job_id=9, job_started_at=NOW)}, False),
         ({"verdict": INVALIDATED._replace(stale=True)}, False),

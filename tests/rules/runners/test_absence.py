@@ -204,6 +204,10 @@ class TestSeenSeconds:
         assert absence.survey_after(survey(blind=blind), listing(1), NOW + BLIND_KEPT_SECONDS - 1).blind[0] == blind[0]
         assert blind[0] not in absence.survey_after(survey(blind=blind), listing(1), NOW + BLIND_KEPT_SECONDS).blind
 
+    def test_a_span_in_the_future_is_dropped(self):
+        blind = ((NOW + 59, NOW + 3600), (NOW + 60, NOW + 7200))
+        assert absence.survey_after(survey(blind=blind), listing(1), NOW + 60).blind == blind[:1]
+
     def test_a_clock_that_went_back_adds_no_blind_span(self):
         assert absence.survey_after(survey(), listing(1), NOW - 3600).blind == ()
 

@@ -812,6 +812,23 @@ def test_a_return_between_two_answers_that_it_is_missing_shows_that_a_runner_was
     assert (seen.was_online, seen.last_registered_at) == (is_online or is_busy, NOW - 30)
 
 
+@pytest.mark.parametrize(
+    ("missing_at", "absent_since", "after"),
+    [
+        (NOW - 60, None, (NOW, None)),
+        (NOW - 60, NOW - 30 - MICROSECOND, (NOW, None)),
+        (NOW - 60, NOW - 30, (NOW, NOW - 30)),
+        (NOW - 60, NOW - 10, (NOW, NOW - 10)),
+        (None, NOW - 60, (None, NOW)),
+    ],
+    ids=["only asked for", "unlisted before", "unlisted at once", "unlisted after", "only unlisted"],
+)
+def test_after_a_return_between_two_answers_what_lacked_the_runner_since_counts(missing_at, absent_since, after):
+    missing = suspect(missing_at=missing_at, absent_since=absent_since, observed_at=NOW)
+    seen = registration_seen(missing, registration(), NOW - 30, listed=True)
+    assert (seen.missing_at, seen.absent_since) == after
+
+
 @pytest.mark.parametrize(("at", "is_recorded"), [(NOW - 1, False), (NOW, False), (NOW + MICROSECOND, True)])
 def test_the_first_list_after_a_job_is_recorded_though_nothing_else_changed(at, is_recorded):
     """It may be the first of two that prove a runner persistent; one from before the job's end is neither."""
