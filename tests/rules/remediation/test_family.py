@@ -76,6 +76,7 @@ def test_pools_runners_and_pod_names_of_different_scopes_do_not_meet():
     assert granted(decision) == {-3: (1, 2, 3)}
     assert decision.parts[-1].plan.deferred == {1: Deferral.CLAIMED}
     assert decision.parts[-2].plan.deferred == {1: Deferral.FUSE_STOPPED}
+    assert decision.parts[-1].pool_of == {1: POOL}
     assert decision.parts[-3].pool_of == dict.fromkeys((1, 2, 3), POOL)
 
 

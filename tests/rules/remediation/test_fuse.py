@@ -434,6 +434,13 @@ def test_the_counts_of_pools_add_up_to_the_installations():
     assert combined([]) == FuseCounts()
 
 
+@pytest.mark.parametrize(
+    ("in_batch", "accepted", "is_proven"), [(0, 0, True), (2, 0, False), (2, 2, True), (3, 3, False)]
+)
+def test_a_batch_of_which_nothing_was_accepted_is_not_proven(in_batch, accepted, is_proven):
+    assert FuseCounts(in_batch=in_batch, accepted=accepted, successors=2 * bool(accepted)).is_proven is is_proven
+
+
 def test_a_pool_that_grows_proves_no_batch_of_the_others():
     """Thirty pools are falsely lost, and one of them is scaled up: its newcomers proved the whole batch."""
     grows, others = (

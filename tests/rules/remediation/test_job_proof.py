@@ -84,7 +84,7 @@ def test_the_time_in_which_newcomers_have_a_job_is_found_by_trial(share):
         [*peers(), *(newcomer(90 + number, 1.0, WITHIN + MICROSECOND) for number in range(2))],
         [*(newcomer(number, -301.0) for number in range(10)), *peers()[10:19], newcomer(90, 76.0)],
         [
-            *(newcomer(number, -301.0) for number in range(90)),
+            *(newcomer(number, -301.0) for number in range(1000, 1900)),
             *(newcomer(90 + n, -90.0, None) for n in range(3)),
             *peers(),
         ],

@@ -68,7 +68,7 @@ def test_a_new_runner_in_place_of_one_that_left_after_its_job_is_no_successor(le
     assert bool(heals([lost(), gone, newcomer(), newcomer(10, 710.0)], NOW)) is True
 
 
-@pytest.mark.parametrize(("left_at", "is_successor"), [(600.0, True), (600.1, False)])
+@pytest.mark.parametrize(("left_at", "is_successor"), [(599.9, True), (600.0, True), (600.1, False)])
 def test_a_departure_explains_no_new_runner_an_hour_later(left_at, is_successor):
     """One that no earlier newcomer took is too old for a later one."""
     gone, explained, late = [left(2, 590.0), left(3, left_at)], newcomer(9), newcomer(10, 600.0 + HEALED_WITHIN_SECONDS)
