@@ -10,7 +10,8 @@ from random import Random
 
 import pytest
 
-from ghapp.remediation.fuse import FuseLimits
+from ghapp.remediation.fuse import Fuse, FuseLimits, Position
+from ghapp.remediation.fuse_counts import fuse_counts
 from ghapp.remediation.job_proof import (
     OVERTAKEN_SECONDS,
     PEERS_SECONDS,
@@ -65,6 +66,24 @@ def shown(members: list[Member], after: float = 150.0, jobs: KnownJobs | None = 
 )
 def test_each_time_without_a_job_is_a_trial_of_each_runner_that_waits(count, after, is_shown):
     assert shown([*peers(), *(waiting(number) for number in range(count))], after) is is_shown
+
+
+@pytest.mark.parametrize(
+    ("jobs", "successors"), [(None, 0), (NO_JOBS, 2)], ids=["jobs are unknown", "jobs show the loss"]
+)
+def test_successors_that_churn_may_explain_count_once_jobs_show_that_the_losses_are_real(jobs, successors):
+    replaced = [waiting(number, granted_at=NOW, replaced_at=NOW) for number in (51, 52)]
+    left = {"ephemeral": True, "first_seen": NOW - 7200, "job_started_at": NOW - 600, "retired_at": NOW - 10}
+    departed = [(online(number, **left), State.RETIRED) for number in range(60, 90)]
+    counted = fuse_counts(
+        [*peers(), *WAITING, *replaced, *departed],
+        Fuse(Position.PROVING, since=NOW, batch=2, allowed=2, batch_at=NOW),
+        survey(swept_at=NOW + 7200),
+        NOW + 150.0,
+        LIMITS,
+        jobs=jobs,
+    )
+    assert (counted.accepted, counted.newcomers, counted.successors) == (2, 10, successors)
 
 
 @pytest.mark.parametrize("share", [1 / 8, 1 / 4, 1 / 2])

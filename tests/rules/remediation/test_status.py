@@ -290,3 +290,8 @@ def test_what_a_controller_must_not_act_on_never_reads_as_under_way(terms):
 )  # fmt: skip
 def test_a_status_lasts_unless_time_or_the_terms_of_its_pool_change_it(evidence, is_lasting):
     assert status_of(evidence).is_lasting is is_lasting
+
+
+@pytest.mark.parametrize(("terms", "name"), [({}, "the fuse"), ({"is_whole": True}, "the fuse of all pools")])
+def test_terms_name_their_fuse(terms, name):
+    assert ReplacementTerms(**terms).fuse_name == name
