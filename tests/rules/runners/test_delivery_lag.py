@@ -272,6 +272,7 @@ LAST = DeliveryArrivals(NOW - MICROSECOND)
         (AT_WORK._replace(job_id=9, job_started_at=NOW - 20), LAST, False),
         (AT_WORK._replace(ephemeral=True, job_id=9, job_ended_at=LONG_AGO), LAST, False),
         (AT_WORK._replace(job_id=9, job_ended_at=NOW - LIST_LAG_SECONDS), LAST, False),
+        (AT_WORK._replace(job_id=9, job_ended_at=NOW - 30), LAST, False),
         (AT_WORK._replace(job_id=9, job_ended_at=NOW - LIST_LAG_SECONDS - MICROSECOND), LAST, True),
         (AT_WORK._replace(observed_at=None), LAST, False),
         (AT_WORK._replace(observed_at=NOW + 60), LAST, False),
@@ -283,7 +284,7 @@ LAST = DeliveryArrivals(NOW - MICROSECOND)
     ],
     ids=[
         "newly at work", "a delivery came since", "idle", "not listed", "its job is known", "its only job has ended",
-        "its last job ended a moment ago", "its last job ended before", "never observed",
+        "its last job ended as long ago as lists lag", "its last job ended a moment ago", "its last job ended before", "never observed",
         "observed in the future", "observed before the last one", "no deliveries come", "the last over an hour ago", "the last a day ago",
         "the last in the future",
     ],
@@ -396,10 +397,11 @@ def test_a_deferred_confirmation_is_recorded_once_for_an_absence():
     ("deferred_at", "reason"),
     [
         (AT, Reason.DELIVERIES_BEHIND),
+        (AT + 30, Reason.DELIVERIES_BEHIND),
         (AT - MICROSECOND, Reason.AWAITING_CONFIRMATION),
         (None, Reason.AWAITING_CONFIRMATION),
     ],
-    ids=["this absence", "an earlier one", "never"],
+    ids=["as it began", "this absence", "an earlier one", "never"],
 )
 def test_a_suspect_whose_confirmation_is_deferred_says_why(deferred_at, reason):
     verdict = judge(suspect(deliveries_behind_at=deferred_at), survey(), NOW, Limits())

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ghapp.runners.evidence import Evidence, Survey, observed_at
+from ghapp.runners.evidence import Evidence, PastLoss, Survey, observed_at
 from ghapp.runners.observations import (
     LIST_LAG_SECONDS,
     OVERTAKING_SECONDS,
@@ -829,6 +829,16 @@ def test_after_a_return_between_two_answers_what_lacked_the_runner_since_counts(
     assert (seen.missing_at, seen.absent_since) == after
 
 
+@pytest.mark.parametrize(
+    ("changes", "was_lost"),
+    [({}, False), ({"confirmed_at": NOW}, True), ({"past_loss": PastLoss(NOW - 90, NOW)}, True)],
+    ids=["suspected", "confirmed", "confirmed, until a job's delivery revoked it"],
+)
+def test_a_return_records_whether_the_runner_was_lost(changes, was_lost):
+    seen = registration_seen(suspect(**changes), registration(online=True), NOW + 60, listed=False)
+    assert (seen.back_at, seen.was_lost) == (NOW + 60, was_lost)
+
+
 @pytest.mark.parametrize(("at", "is_recorded"), [(NOW - 1, False), (NOW, False), (NOW + MICROSECOND, True)])
 def test_the_first_list_after_a_job_is_recorded_though_nothing_else_changed(at, is_recorded):
     """It may be the first of two that prove a runner persistent; one from before the job's end is neither."""
@@ -844,9 +854,10 @@ def test_the_first_list_after_a_job_is_recorded_though_nothing_else_changed(at, 
         (Remains(RemainsKind.RUNNING, NOW - 60, NOW - 30), NOW, RemainsKind.RUNNING, Remains(RemainsKind.RUNNING, NOW - 60, NOW)),
         (Remains(RemainsKind.RUNNING, NOW - 60, NOW - 30), NOW, RemainsKind.ENDED, Remains(RemainsKind.ENDED, NOW, NOW)),
         (Remains(RemainsKind.RUNNING, NOW - 60, NOW), NOW - 30, RemainsKind.ENDED, Remains(RemainsKind.RUNNING, NOW - 60, NOW)),
+        (None, NOW - 90, RemainsKind.RUNNING, Remains(RemainsKind.RUNNING, NOW - 90, NOW - 90)),
         (None, NOW - 91, RemainsKind.RUNNING, None),
     ],
-    ids=["first", "the same", "another", "an older view", "from before it was missing"],
+    ids=["first", "the same", "another", "an older view", "of when it went missing", "from before it was missing"],
 )  # fmt: skip
 def test_a_view_of_the_cluster_counts_if_it_is_the_latest_and_younger_than_the_absence(before, at, kind, after):
     known = suspect(absent_since=NOW - 90, missing_at=NOW - 90, remains=before)
