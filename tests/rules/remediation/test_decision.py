@@ -529,6 +529,14 @@ def test_reaped_pods_count_as_lost():
     assert (pool, after.position, counted.lost) == (POOL, Position.PROVING, 33)
 
 
+def test_reaped_pods_of_no_known_pool_count_for_all_pools():
+    whole = Fuse(Position.PROVING, since=NOW - 3000, batch=3, allowed=3, batch_at=NOW - 3000)
+    asked_for = [lost(each, granted_at=NOW - 3000, replaced_at=NOW - 3000) for each in range(51, 54)]
+    changes = decided([*fleet(50), *asked_for], {ALL_POOLS: whole}, reaped={"deleted": 50}).fuse_changes
+    (counted,) = [each.counted for each in changes if each.pool == ALL_POOLS]
+    assert (counted.lost, counted.expected) == (103, 203)
+
+
 # Runners that are not needed are written off; runners that may be needed are not.
 
 STOPPED = Fuse(Position.STOPPED, since=NOW - 2000, batch=3, allowed=3, stopped_at=NOW - 1200)

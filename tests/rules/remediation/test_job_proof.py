@@ -86,6 +86,13 @@ def test_successors_that_churn_may_explain_count_once_jobs_show_that_the_losses_
     assert (counted.accepted, counted.newcomers, counted.successors) == (2, 10, successors)
 
 
+def test_newcomers_of_much_later_do_not_hide_that_those_around_the_loss_have_no_job():
+    later = [newcomer(number, 400.0) for number in range(1000, 1900)]
+    without = [newcomer(90 + number, 1.0, None) for number in range(3)]
+    assert shown([*peers(), *later, *WAITING], 600.0)
+    assert not shown([*peers(), *without, *later, *WAITING], 600.0)
+
+
 @pytest.mark.parametrize("share", [1 / 8, 1 / 4, 1 / 2])
 def test_the_time_in_which_newcomers_have_a_job_is_found_by_trial(share):
     within = share * LIMITS.prove_seconds
