@@ -17,8 +17,11 @@ from tests.packaging.built import NOT_OURS
 FURNITURE = ("api", "commands", "doctor", "documents", "metrics", "page_views", "pages", "store", "texts")
 """Modules of a subject that hold no rules."""
 
-ALSO = ("tests/rules/test_found_by_simulation.py",)
+ALSO = ("tests/rules/test_numbers.py", "tests/rules/test_found_by_simulation.py")
 """Tests of several subjects' rules."""
+
+SAME = ("core/ReplaceComparisonOperator_Is_Eq", "core/ReplaceComparisonOperator_IsNot_NotEq")
+"""Operators whose mutants mean the same: rules compare by `is` with None and with members of enumerations alone."""
 
 TIMEOUT_SECONDS = 120.0
 """A mutant may loop forever; the tests of a package take some ten seconds."""
@@ -79,7 +82,7 @@ def annotations(source: str) -> set[tuple[int, int]]:
 
 
 def mutants_in(cosmic_ray: str, checkout: Path, module: Path, scratch: Path) -> list[Mutant]:
-    """Returns all mutants of a module, as cosmic-ray numbers them, without those of annotations."""
+    """Returns the mutants of a module, as cosmic-ray numbers them, without those that change no meaning."""
     configuration, session = scratch / "session.toml", scratch / "session.sqlite"
     configuration.write_text(
         f'[cosmic-ray]\nmodule-path = ["{module}"]\ntimeout = {TIMEOUT_SECONDS}\nexcluded-modules = []\n'
@@ -99,7 +102,7 @@ def read(rows: Iterable[str], module: str, unevaluated: set[tuple[int, int]]) ->
     return [
         Mutant(module, each["operator_name"], each["occurrence"], each["start_pos"][0], each["definition_name"] or "")
         for each in found
-        if tuple(each["start_pos"]) not in unevaluated
+        if tuple(each["start_pos"]) not in unevaluated and each["operator_name"] not in SAME
     ]
 
 

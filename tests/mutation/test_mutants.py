@@ -3,7 +3,7 @@
 import json
 
 from tests.manifests.rendered import ROOT
-from tests.mutation.mutants import Mutant, annotations, read, rules_of
+from tests.mutation.mutants import SAME, Mutant, annotations, read, rules_of
 
 SOURCE = """
 def halved(
@@ -18,8 +18,9 @@ def row(operator, line, column, occurrence=0):
     return json.dumps([{"mutations": [change | {"definition_name": "halved"}]}, None])
 
 
-def test_annotations_have_no_mutants():
+def test_what_changes_no_meaning_is_no_mutant():
     either = [row("BitOr", 3, 15), row("BitOr", 4, 11, 1), row("BitOr", 5, 48, 2), row("Div", 5, 44)]
+    either += [row(each, 5, 22) for each in SAME]
     found = read(either, "ghapp/runners/halves.py", annotations(SOURCE))
     assert found == [
         Mutant("ghapp/runners/halves.py", "BitOr", 2, 5, "halved"),

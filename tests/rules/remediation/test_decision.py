@@ -500,6 +500,14 @@ def test_a_fuse_follows_its_runners_when_their_pool_is_renamed():
     assert renamed.plan.now == ()
 
 
+def test_a_fuse_follows_what_was_granted_since_it_tripped():
+    fuse = Fuse(Position.PROVING, since=NOW - 3000, batch=3, allowed=3, batch_at=NOW - 3000)
+    asked_for = [lost(each, granted_at=NOW - 3000, replaced_at=NOW - 3000) for each in (1, 2, 3)]
+    back = [online(each, granted_at=at) for each, at in ((4, NOW - 2000), (5, NOW - 3000), (6, NOW - 3000.1))]
+    (change,) = decided([*asked_for, *back], {POOL: fuse}).fuse_changes
+    assert change.after.runners == (1, 2, 3, 4, 5)
+
+
 @pytest.mark.parametrize(
     ("own", "whole", "decides"),
     [

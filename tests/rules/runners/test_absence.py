@@ -396,9 +396,10 @@ class TestConfirmation:
             (listing(1), survey(), None),
             (listing(1, flaw=Reason.LIST_INCOMPLETE), survey(), Reason.LIST_INCOMPLETE),
             (listing(), survey(), Reason.LIST_EMPTY),
+            (listing(), survey(total=1), Reason.LIST_EMPTY),
             (listing(), survey(total=0), None),
         ],
-        ids=["complete", "incomplete", "empty where there were runners", "empty as before"],
+        ids=["complete", "incomplete", "empty where there were runners", "where there was one", "empty as before"],
     )
     def test_a_flawed_or_unexpectedly_empty_control_list_is_unusable(self, control, before, doubt):
         assert absence.why_unusable(control, before) == doubt

@@ -196,6 +196,7 @@ def test_so_many_late_arrivals_are_kept_apart_and_of_more_the_two_least_late_bec
     late = arrivals_after(DeliveryArrivals(), samples, NOW).late
     assert len(late) == kept
     assert max(each.seconds for each in late) == LATE_SECONDS + 60 * (count - 1)
+    assert [each.at for each in late] == [NOW - each for each in reversed(range(kept))]
 
 
 @given(st.lists(st.tuples(st.floats(NOW - 600, NOW), st.floats(0, 700)), max_size=30), st.randoms())

@@ -457,10 +457,11 @@ def test_a_runner_online_long_after_its_job_is_persistent_if_github_omits_the_fl
     assert registration_seen(first, shown, at, listed=True).ephemeral is ephemeral
 
 
-def test_no_record_is_written_between_the_first_observation_after_a_job_and_the_proof():
+@pytest.mark.parametrize("after", [60, LIST_LAG_SECONDS])
+def test_no_record_is_written_between_the_first_observation_after_a_job_and_the_proof(after):
     shown = registration(online=True, ephemeral=None)
     first = registration_seen(job_ended(online(ephemeral=None), 9, NOW), shown, FIRST, listed=True)
-    assert registration_seen(first, shown, FIRST + LIST_LAG_SECONDS, listed=True) is first
+    assert registration_seen(first, shown, FIRST + after, listed=True) is first
 
 
 LISTS, FLAWED, GET = {"listed": True}, {"listed": False, "alone": False}, {"listed": False}
@@ -514,6 +515,12 @@ def test_the_last_report_of_a_removal_counts():
     assert retired_by_controller(evidence, NOW + 60).retired_at == NOW + 60
     assert retired_by_controller(evidence, NOW) is evidence
     assert retired_by_controller(evidence, NOW - 60) is evidence
+
+
+@pytest.mark.parametrize(("after", "is_listed"), [(60, False), (-60, True)], ids=["since it was listed", "before"])
+def test_a_reported_removal_ends_the_listing_that_came_before_it(after, is_listed):
+    evidence = retired_by_controller(online(observed_at=NOW), NOW + after)
+    assert (evidence.listed, evidence.observed_at) == (is_listed, NOW + max(after, 0))
 
 
 def test_a_report_that_a_clock_dated_in_the_future_counts_from_now():
@@ -827,6 +834,16 @@ def test_after_a_return_between_two_answers_what_lacked_the_runner_since_counts(
     missing = suspect(missing_at=missing_at, absent_since=absent_since, observed_at=NOW)
     seen = registration_seen(missing, registration(), NOW - 30, listed=True)
     assert (seen.missing_at, seen.absent_since) == after
+
+
+@pytest.mark.parametrize(
+    ("at", "returned_at"),
+    [(NOW - 91, NOW - 90), (NOW - 90, NOW - 90), (NOW - 75, NOW - 75), (NOW - 60, NOW - 90)],
+    ids=["before the last return", "as that", "after it", "as it went missing"],
+)
+def test_a_return_from_before_the_absence_dates_the_last_return(at, returned_at):
+    missing = suspect(missing_at=NOW - 60, absent_since=None, observed_at=NOW, last_registered_at=NOW - 90)
+    assert registration_seen(missing, registration(), at, listed=True).last_registered_at == returned_at
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from ghapp.remediation.churn import newcomers
 from ghapp.remediation.fuse import FuseLimits
 from ghapp.remediation.successors import heals
 from ghapp.runners.observations import job_started, registration_seen, unlisted
-from ghapp.runners.outdated import WITHOUT_JOB_SECONDS, ended_without_job, gets_no_jobs, version_ended
+from ghapp.runners.outdated import WITHOUT_JOB_SECONDS, ended_without_job, gets_no_jobs, refusals, version_ended
 from ghapp.runners.remains import Remains, RemainsKind
 from ghapp.runners.verdict import Limits, Reason, State, judge
 from ghapp.workflow_jobs.capacity import LOOPED_LATELY_SECONDS, available_runners
@@ -36,6 +36,15 @@ def present(runner_id=1, **changes):
 def test_a_runner_that_ended_without_a_job_because_it_is_too_old_is_retired():
     verdict = judge(refused(), survey(), NOW, Limits())
     assert (verdict.state, verdict.reason, verdict.since) == (State.RETIRED, Reason.VERSION_DEPRECATED, NOW - 60)
+
+
+@pytest.mark.parametrize(
+    ("changes", "found"),
+    [({}, [("2.335.1", NOW - 60)]), ({"version": ""}, []), ({"job_id": 9}, [])],
+    ids=["too old", "of no known version", "it had a job"],
+)
+def test_a_refusal_is_of_a_runner_that_ended_because_its_version_is_too_old(changes, found):
+    assert list(refusals([refused(**changes), present(2)])) == found
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import pytest
 
 from ghapp.runners.deletion_progress import Deletion
+from ghapp.runners.observations import first_observation
 from ghapp.runners.transitions import (
     ANSWERABLE_SECONDS,
     WAITING_SECONDS,
@@ -32,6 +33,7 @@ def forgotten(evidence, at):
         (lost(granted_at=NOW, replaced_at=NOW + 9, deletion=Deletion(accepted_at=NOW + 9)), NOW + 9, WAITING_SECONDS),
         (lost(granted_at=NOW + 5, replaced_at=NOW + 99), NOW + 99, ANSWERABLE_SECONDS),
         (present(retired_at=NOW), NOW, ANSWERABLE_SECONDS),
+        (first_observation(1, "linux-1", NOW), NOW, ANSWERABLE_SECONDS),
     ],
     ids=[
         "a loss that waits",
@@ -43,6 +45,7 @@ def forgotten(evidence, at):
         "its object still exists",
         "replaced",
         "retired",
+        "known by a delivery alone",
     ],
 )
 def test_a_record_is_kept_for_its_retention_time_and_then_forgotten(evidence, since, seconds):

@@ -164,8 +164,8 @@ def test_an_offline_runner_is_reported_after_offline_seconds_and_is_never_invali
 
 @pytest.mark.parametrize(
     ("after", "reason"),
-    [(300.0, Reason.BACK_FROM_ABSENCE), (300.0 + MICROSECOND, Reason.ONLINE)],
-    ids=["at stale_seconds", "a microsecond later"],
+    [(10.0, Reason.BACK_FROM_ABSENCE), (300.0, Reason.BACK_FROM_ABSENCE), (300.0 + MICROSECOND, Reason.ONLINE)],
+    ids=["lately", "at stale_seconds", "a microsecond later"],
 )
 def test_a_returned_runner_is_reported_as_back_for_stale_seconds(after, reason):
     assert verdict_of(online(back_at=NOW), NOW + after) == (State.HEALTHY, reason)
