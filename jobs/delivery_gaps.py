@@ -39,6 +39,11 @@ from jobs.context import JobContext
 OVERLAP_SECONDS = 600.0
 """By how much clocks may differ, GitHub's and those of all workers, and by how much GitHub's record may lag."""
 
+log = logger(__name__)
+
+MEMORY_SECONDS = 10.0
+"""How long the log need not be read again for a confirmation. GitHub ends an attempt after ten seconds."""
+
 
 async def plan_from_log(context: JobContext) -> tuple[int, ...]:
     """Returns the ids of the attempts that GitHub should repeat now; records how far the read came.
@@ -113,12 +118,6 @@ async def _read(
     reading = LogReading(now, missing, since, until, place == TOP, begins)
     await context.delivery_status.save_log(log_after(known, reading))
     return now, failures, found
-
-
-log = logger(__name__)
-
-MEMORY_SECONDS = 10.0
-"""How long the log need not be read again for a confirmation. GitHub ends an attempt after ten seconds."""
 
 
 async def expect_deliveries(context: JobContext, installation: Installation, records: Collection[Evidence]) -> None:

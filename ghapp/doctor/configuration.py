@@ -13,6 +13,8 @@ from ghapp.state_directory import find_problem
 
 GROUP = "configuration"
 
+CORRECT_IT = "correct it; docs/configuration.md has what each setting takes"
+
 
 def of_configuration(settings: Settings, environ: Mapping[str, str], *, has_workers: bool = False) -> list[Finding]:
     """Returns what is configured, and what the configuration disables; `has_workers`: workers are alive somewhere."""
@@ -76,9 +78,6 @@ def _of_pool(pool: PoolSettings) -> Finding:
         fix = 'set replacer = "cloudevents", unless its controller polls GET /v1/orgs/…/runners'
         return warning(GROUP, name, "replacer is none: no replacement is requested for its runners", fix, pool.org)
     return ok(GROUP, name, f"replaced by {pool.replacer}", pool.org)
-
-
-CORRECT_IT = "correct it; docs/configuration.md has what each setting takes"
 
 
 def of_mistakes(error: ConfigurationError, environ: Mapping[str, str]) -> list[Finding]:

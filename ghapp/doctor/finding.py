@@ -15,6 +15,9 @@ from ghapp.errors import GhappError
 from ghapp.log import redact
 from ghapp.wording import counted
 
+TIMEOUT_SECONDS = 4.0
+"""For one check. At most six run one after the other."""
+
 
 class FindingStatus(StrEnum):
     """Severity. Only `wrong` fails the command."""
@@ -79,9 +82,6 @@ def wrong(group: str, name: str, text: str, fix: str, org: str | None = None) ->
     """A failed check: it does not work."""
     return Finding(group, name, FindingStatus.WRONG, text, fix, org)
 
-
-TIMEOUT_SECONDS = 4.0
-"""For one check. At most six run one after the other."""
 
 Check = Callable[[], Awaitable[list[Finding]]]
 

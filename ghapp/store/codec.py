@@ -54,6 +54,8 @@ _decode_untyped = msgspec.msgpack.Decoder().decode
 _REFUSED = (msgspec.DecodeError, ValueError, IndexError, RecursionError, zlib.error)
 """Errors of decoding bytes that are not a record. Invalid UTF-8 is a `ValueError`."""
 
+NONCE_BYTES = 12
+
 
 class UnreadableError(Exception):
     """The stored bytes are not a record of their kind. Never leaves the store."""
@@ -293,9 +295,6 @@ def _kept(items: Any, fit: _Fit) -> list[tuple[Any, Any]]:
         except _UnknownMemberError:
             continue
     return kept
-
-
-NONCE_BYTES = 12
 
 
 def derived_key(private_key: str, purpose: str) -> bytes:

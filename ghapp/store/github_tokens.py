@@ -25,6 +25,9 @@ from ghapp.store.locks import Locks
 MINIMUM_LEFT_SECONDS = 300.0
 """Tokens that expire sooner are not handed out, so that a token does not expire during a sweep."""
 
+REFUSED_SECONDS = 600
+"""How long another token is preferred to one that GitHub refused."""
+
 
 class MintedToken(Protocol):
     """A token as GitHub gives it; `expires_at` in epoch seconds."""
@@ -86,10 +89,6 @@ class SharedTokens:
             return
         key = keys.credential(installation)
         await self._redis.set(key, self._seal.close(key, token), px=lasts)
-
-
-REFUSED_SECONDS = 600
-"""How long another token is preferred to one that GitHub refused."""
 
 
 @dataclass(frozen=True, slots=True)

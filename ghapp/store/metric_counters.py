@@ -42,6 +42,23 @@ if redis.call('SCARD', KEYS[1]) >= tonumber(ARGV[2]) then return 0 end
 return redis.call('SADD', KEYS[1], ARGV[1])
 """
 
+MOST_COUNTS = 20_000
+"""Fields of an installation; beyond them counts go to the pool `other`. Sweeps keep the fields of a few steps only."""
+
+COUNTS_KEPT_SECONDS = 7 * 86_400
+
+COUNT = """
+local function count(key, field, other, amount)
+    local length = redis.pcall('HLEN', key)
+    if type(length) ~= 'number' then return end
+    if length >= MOST and redis.call('HEXISTS', key, field) == 0 then field = other end
+    local added = redis.pcall('HINCRBY', key, field, amount)
+    if type(added) ~= 'number' then redis.call('HSET', key, field, amount) end
+    redis.call('EXPIRE', key, KEPT)
+end
+""".replace("MOST", str(MOST_COUNTS)).replace("KEPT", str(COUNTS_KEPT_SECONDS))
+"""Lua. An unreadable value starts at zero again: counts must never prevent the record of what is counted."""
+
 
 class MetricCounters:
     """Prometheus counters in Redis, one field per series."""
@@ -150,24 +167,6 @@ def count(redis: SyncRedis, metric: Counter, **labels: str) -> None:
     """Adds one, in synchronous code. An unreadable series is restarted by `MetricCounters`."""
     with suppress(StoreRefusedError), redis_errors():
         redis.hincrbyfloat(keys.COUNTERS, metric.series(**labels), 1)
-
-
-MOST_COUNTS = 20_000
-"""Fields of an installation; beyond them counts go to the pool `other`. Sweeps keep the fields of a few steps only."""
-
-COUNTS_KEPT_SECONDS = 7 * 86_400
-
-COUNT = """
-local function count(key, field, other, amount)
-    local length = redis.pcall('HLEN', key)
-    if type(length) ~= 'number' then return end
-    if length >= MOST and redis.call('HEXISTS', key, field) == 0 then field = other end
-    local added = redis.pcall('HINCRBY', key, field, amount)
-    if type(added) ~= 'number' then redis.call('HSET', key, field, amount) end
-    redis.call('EXPIRE', key, KEPT)
-end
-""".replace("MOST", str(MOST_COUNTS)).replace("KEPT", str(COUNTS_KEPT_SECONDS))
-"""Lua. An unreadable value starts at zero again: counts must never prevent the record of what is counted."""
 
 
 def history_field(at: float, name: str, pool: str) -> str:

@@ -37,6 +37,11 @@ Find = Callable[[Cluster, str, Evidence, Preconditions], Awaitable[DeletionDecis
 Delete = Callable[[Cluster, DeletionDecision], Awaitable[bool]]
 Finish = Callable[[Cluster, DeletionDecision], Awaitable[None]]
 
+log = logger(__name__)
+
+LOOKS = 3
+"""How often the object is read again immediately when it changed between read and delete."""
+
 
 class Replacer(NamedTuple):
     """How pools of one kind replace a runner: the functions of a module of `ghapp.replace`."""
@@ -223,11 +228,6 @@ class ClusterReplacement:
             return await self.progress.waits(evidence, blocker, decision.after_seconds, decision.text)
         return await self.progress.called_off(evidence, blocker, decision.after_seconds, decision.text)
 
-
-log = logger(__name__)
-
-LOOKS = 3
-"""How often the object is read again immediately when it changed between read and delete."""
 
 REPLACERS = {
     "arc": Replacer(arc.find, arc.require_permissions, arc.delete, arc.finish),

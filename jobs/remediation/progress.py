@@ -1,4 +1,4 @@
-"""Records each step of one runner's replacement in the cluster, so that a crash loses none; and an attempt's outcome."""
+"""Records each step of a runner's replacement in the cluster, so that a crash loses none; and an attempt's outcome."""
 
 from __future__ import annotations
 
