@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -147,14 +146,8 @@ class Leaking:
 
     async def receive_all(self):
         """Waits until all of GitHub's deliveries have arrived and taken effect."""
-        app = self.app
-        for _ in range(1000):
-            sent = app.account()["deliveries"]
-            assert sent["failed"] == 0
-            if sent["waiting"] == 0 and sent["sent"] <= len(app.hook.received):
-                return await app.receive(len(app.hook.received) - app.taken)
-            await asyncio.sleep(0.01)
-        raise AssertionError(sent)
+        await self.app.receive_all()
+        assert self.app.account()["deliveries"]["failed"] == 0
 
     async def claim(self, pod, runner_name=None, seconds=CLAIM_SECONDS):
         ends = self.app.clock() + seconds
