@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple, cast
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 import httpx
 
@@ -26,7 +26,7 @@ from ghapp.gate.next_steps import NextStep
 from ghapp.gate.shard_checks import Check
 from ghapp.installations.pool_matching import ALL_POOLS
 from ghapp.installations.scope import ScopeKind, kind_of
-from ghapp.installations.scope_paths import path_segment
+from ghapp.installations.scope_paths import address_in, path_segment
 from ghapp.leaks.documents import leaks_of_name
 from ghapp.remediation.fuse import resume_command
 from ghapp.report.documents import HealthDocument
@@ -62,6 +62,11 @@ NO_OUTCOME = "a sweep is due; its outcome is not recorded, because too many swee
 _ID = r"([1-9][0-9]{0,17})"
 _JOB = re.compile(rf"{_ID}|https?://\S*/(?:runs/[0-9]+/job|actions/jobs)/{_ID}(?:[/?#]\S*)?", re.ASCII)
 _REPOSITORY = re.compile(r"https?://[^/\s]+/(?:api/v3/)?(?:repos/)?([^/\s]+/[^/\s]+)/actions/", re.ASCII)
+_PAGE = re.compile(rf"https?://[^/\s]+/(?:\S+/)?orgs/([^/\s]+)/jobs/{_ID}(?:[/?#]\S*)?", re.ASCII)
+_CHECK_RUN = re.compile(
+    rf"https?://[^/\s]+/(?:api/v3/)?(?:repos/)?([^/\s]+/[^/\s]+)/(?:check-)?runs/{_ID}(?:[/?#]\S*)?", re.ASCII
+)
+"""The check run of a job has the job's id."""
 _RUN = re.compile(rf"https?://\S*/actions/runs/{_ID}(?:[/?#]\S*)?", re.ASCII)
 
 
@@ -70,22 +75,31 @@ class JobReference(NamedTuple):
 
     Attributes:
         repository: that of a URL; empty without one.
+        scope: that of the address of one of our pages, or of our API; empty without one.
         is_number: True for a run that may as well be a job: no URL says which.
     """
 
     job_id: int | None = None
     run_id: int | None = None
     repository: str = ""
+    scope: str = ""
     is_number: bool = False
 
     @classmethod
     def parse(cls, text: str) -> JobReference | None:
-        """Parses the id of a job, or the URL of a job or a run, of the pages or of the API; None for anything else."""
+        """Parses the id of a job, or the URL of a job, of its check run or of a run; None for anything else.
+
+        The URL may be of a page or of the API, of GitHub's or of ours.
+        """
         repository = found[1] if (found := _REPOSITORY.match(text)) else ""
         if found := _JOB.fullmatch(text):
             return cls(job_id=int(found[1] or found[2]), repository=repository)
         if found := _RUN.fullmatch(text):
             return cls(run_id=int(found[1]), repository=repository)
+        if found := _PAGE.fullmatch(text):
+            return cls(job_id=int(found[2]), scope=address_in(unquote(found[1])))
+        if found := _CHECK_RUN.fullmatch(text):
+            return cls(job_id=int(found[2]), repository=found[1])
         return None
 
     def __str__(self) -> str:
@@ -208,7 +222,7 @@ class ApiClient:
     ) -> list[Any]:
         """Returns jobs, each with its `org`."""
         every: tuple[str, ...] = ("queued", "running") if search == EVERY_JOB and pull is None else JOB_STATES
-        states = {"unserved": ("queued",), None: every}.get(state, (str(state),))
+        states = {"unserved": ("queued",), "failed": ("over",), None: every}.get(state, (str(state),))
         given = {"pool": pool or "", "runner": search.runner, "sha": search.sha}
         given |= {} if pull is None else {"pull": f"{pull.repository}#{pull.number}"}
         chosen = {name: value for name, value in given.items() if value}
@@ -218,7 +232,8 @@ class ApiClient:
             for each in states
             async for job in self._pages(f"/v1/orgs/{path_segment(name)}/jobs", "jobs", {"state": each, **chosen})
         ]
-        return [each for each in found if state != "unserved" or _is_unserved(each)]
+        selected = {"unserved": _is_unserved, "failed": _has_failed}.get(state or "", lambda _: True)
+        return [each for each in found if selected(each)]
 
     async def jobs_referred_to(self, reference: JobReference, org: str | None) -> list[Any]:
         """Returns the document of a job, or of each known job of a run, each with its `org`.
@@ -478,6 +493,10 @@ def _is_answered_there(job: Any) -> tuple[bool, bool]:
 
 def _part(name: str) -> str:
     return quote(name, safe="")
+
+
+def _has_failed(job: Mapping[str, Any]) -> bool:
+    return job["death"] is not None or job["conclusion"] not in (None, "success", "skipped", "neutral")
 
 
 def _is_unserved(job: dict[str, Any]) -> bool:

@@ -133,6 +133,12 @@ async def require_pool(client: ApiClient, org: str | None, pool: str | None) -> 
         raise UnknownPoolError(no_such_pool(org, pool, known))
 
 
+async def only_org(client: ApiClient) -> str | None:
+    """Returns the organization if only one is known, so that a command needs no ORG; else None."""
+    known = await client.orgs()
+    return known[0] if len(known) == 1 else None
+
+
 def query(work: Callable[[ApiClient], Awaitable[T]]) -> T:
     """Runs one query of a command."""
 

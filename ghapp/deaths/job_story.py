@@ -61,6 +61,14 @@ class StoryEvent(NamedTuple):
         return f"{self.text}{TO_RUN_AGAIN}`{self.command}`" if self.command else self.text
 
 
+class NextAttempt(NamedTuple):
+    """The latest attempt of a job's run, and where it is in words: `running on runner linux-1`."""
+
+    attempt: int
+    job_id: int
+    where: str
+
+
 class JobOutcome(NamedTuple):
     """What is known of a job beside its deliveries.
 
@@ -346,6 +354,16 @@ def _rerun(outcome: JobOutcome, later: Sequence[Job], now: float, command: str) 
 def rerun_requester(by: str) -> str:
     """Returns who requested a re-run."""
     return "ghapp, as its pool is configured" if by == AUTO else by
+
+
+def next_attempt(job: Job, outcome: JobOutcome, now: float) -> NextAttempt | None:
+    """Returns the latest attempt of the job's run that is known; None if no later one is."""
+    later = max((each for each in outcome.attempts if each.attempt > job.attempt), key=_attempt, default=None)
+    return None if later is None else NextAttempt(later.attempt, later.id, _where(later, now))
+
+
+def _attempt(job: Job) -> int:
+    return job.attempt
 
 
 def _next_attempts(outcome: JobOutcome, later: Sequence[Job], now: float) -> Iterable[StoryEvent]:

@@ -180,9 +180,12 @@ def address_of(line: DeathLine) -> str:
     return address(line.summary.runner_name, "" if line.is_latest else line.id)
 
 
-def address(runner_name: str, death_id: str = "") -> str:
-    """Returns the same by the runner's name; with the death's identity, of that death and not of the latest one."""
-    return quote(runner_name, safe="") + (f"?{urlencode({'end': death_id})}" if death_id else "")
+def address(runner_name: str, death_id: str = "", button: str = "") -> str:
+    """Returns the same by the runner's name; with the death's identity, of that death and not of the latest one.
+
+    `button`: what follows in the address of a button of that page.
+    """
+    return f"{quote(runner_name, safe='')}{button}" + (f"?{urlencode({'end': death_id})}" if death_id else "")
 
 
 def is_shown(job: DeadJob | None, reads: Reads) -> bool:
@@ -421,7 +424,9 @@ def death_page(
             job.id, job.name or f"Job {job.id}", job.repository, web_address(job.html_url), job.conclusion
         ),
         moments=tuple(MomentLine(moment(at, now), capitalized(text)) for at, text in seen),
-        rerun=None if job is None or death.cause is Cause.CLEAN_EXIT else _rerun(death, rerun, now, manages=manages),
+        rerun=None
+        if job is None or death.cause is Cause.CLEAN_EXIT
+        else rerun_view(death, rerun, now, manages=manages),
         advice=coded(death.advice_now),
         common=tuple(_common(death, others, now)),
         facts=tuple(_facts(death)),
@@ -466,7 +471,8 @@ def refusal_here(death: Death, known: RerunKnown, now: float) -> RerunRefusal | 
     return refusal(RerunFacts("", death, job_facts, known.rules, known.granted, fuse_closed=True))
 
 
-def _rerun(death: Death, known: RerunKnown, now: float, *, manages: bool) -> RerunView:
+def rerun_view(death: Death, known: RerunKnown, now: float, *, manages: bool) -> RerunView:
+    """Returns what is known of the re-run of a death's job, and whether the visitor may request it."""
     why = refusal_here(death, known, now)
     if known.rerun is not None and why is RerunRefusal.ALREADY:
         return RerunView((*_progress(known.rerun, now), *map(sentence, known.later)), has_button=False)

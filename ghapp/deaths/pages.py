@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from urllib.parse import quote, urlencode
-
 from ghapp.deaths.death import Death
-from ghapp.deaths.page_views import death_page, deaths_page, is_shown, read_query
+from ghapp.deaths.page_views import address, death_page, deaths_page, is_shown, read_query
 from ghapp.runners.page_views import evidence_of
 from ghapp.web.pages.data import MOST_DEATHS
 from ghapp.web.pages.page import NoSuchPageError, Page, Values, Visit
@@ -32,9 +30,8 @@ async def death_of_address(visit: Visit) -> Death:
 
 def death_path(visit: Visit, button: str = "") -> str:
     """Returns the address of a death, or of its button, relative to `/`."""
-    end, name = visit.query.get("end", ""), quote(visit.request.path_params["runner_name"], safe="")
-    query = f"?{urlencode({'end': end})}" if end else ""
-    return f"{visit.path}/deaths/{name}{button}{query}"
+    name, death_id = visit.request.path_params["runner_name"], visit.query.get("end", "")
+    return f"{visit.path}/deaths/{address(name, death_id, button)}"
 
 
 async def _list(visit: Visit) -> Values:

@@ -35,7 +35,7 @@ STATE_COLOURS = {"queued": "yellow", "running": "green", "over": "bright_black"}
 def jobs_table(documents: Sequence[Mapping[str, Any]], limit: int, now: float) -> RenderableType:
     """Returns a row per job, up to `limit`, and counts of all; `now` is in epoch seconds."""
     shown = documents[:limit]
-    rows = new_table("org", "pool", "job", "repository", "workflow / job", "state", "queued", "reason", "runner")
+    rows = new_table("org", "pool", "job", "repository", "workflow / job", "state", "since", "reason", "runner")
     for each in shown:
         reason = each["why"]["reason"] if each["why"] is not None else each["conclusion"] or ""
         if each["death"] is not None:
@@ -50,16 +50,22 @@ def jobs_table(documents: Sequence[Mapping[str, Any]], limit: int, now: float) -
                 full_name(each),
                 state,
             ),
-            *(ago(each["queued_at"], now), reason, each["runner"] or ""),
+            *(ago(_since(each), now), reason, each["runner"] or ""),
         )
     parts: list[RenderableType] = [
         count_line(len(shown), len(documents), "job", Counter(each["state"] for each in documents)),
         ShrinkingTable(rows, [*constant_column("org", shown), "runner", "workflow / job", "pool"]),
-        *_why_they_wait(shown),
+        *_why_they_wait(documents),
     ]
     if len(shown) < len(documents):
         parts.append(more_line(len(documents) - len(shown), len(shown)))
     return Group(*parts)
+
+
+def _since(document: Mapping[str, Any]) -> str | None:
+    """Returns since when a job is in its state."""
+    at: Mapping[str, str | None] = {"running": document["started_at"], "over": document["ended_at"]}
+    return at.get(document["state"]) or document["queued_at"]
 
 
 def _why_they_wait(documents: Sequence[Mapping[str, Any]]) -> list[Text]:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 import click
 
 from ghapp.cli.api_client import ApiClient, JobReference
-from ghapp.cli.api_connection import query, query_of_pool
+from ghapp.cli.api_connection import only_org, query, query_of_pool
 from ghapp.cli.context import show
 from ghapp.cli.options import (
     ORG,
@@ -24,8 +25,28 @@ from ghapp.cli.options import (
     open_page,
     sort,
 )
-from ghapp.workflow_jobs.documents import JobDocument
+from ghapp.untrusted_text import shell_command
+from ghapp.workflow_jobs.documents import JobDocument, list_order
 from ghapp.workflow_jobs.job import SHORTEST_SHA, JobSearch, PullReference, is_sha
+from ghapp.workflow_jobs.reason import STUCK
+
+STATE_OF_PAGE = {"unserved": "queued", "failed": "over"}
+"""The states of a job that the page can be asked for, by those of the command that it has not."""
+
+
+def _by_state(document: Mapping[str, Any]) -> tuple[int, bool, float, int]:
+    why = document["why"]
+    return list_order(
+        document["state"],
+        is_stuck=why is not None and why["reason"] in STUCK,
+        queued_at=_epoch(document["queued_at"]),
+        latest_at=_epoch(document["ended_at"] or document["started_at"] or document["queued_at"]),
+        job_id=document["job_id"],
+    )
+
+
+def _epoch(timestamp: str) -> float:
+    return datetime.fromisoformat(timestamp).timestamp()
 
 
 @click.command(cls=OutputCommand, short_help="List workflow jobs, and why queued ones wait.")
@@ -33,12 +54,13 @@ from ghapp.workflow_jobs.job import SHORTEST_SHA, JobSearch, PullReference, is_s
 @click.option("--running", "state", flag_value="running", help="Only running jobs.")
 @click.option("--unserved", "state", flag_value="unserved", help="Only queued jobs that no online runner can take.")
 @click.option("--over", "state", flag_value="over", help="Only jobs that ended within the last hour.")
+@click.option("--failed", "state", flag_value="failed", help="Only those of them that did not succeed.")
 @click.option("--runner", default="", metavar="NAME", help="Only jobs that this runner took, of the last 30 days.")
 @click.option("--sha", default="", metavar="COMMIT", help="Only jobs of this commit, of the last 30 days.")
 @click.option("--pull", default="", metavar="REPO#N", help="Only jobs of this pull request, of the last 30 days.")
 @ORG
 @POOL
-@sort(age="the oldest first", pool="by pool", repository="by repository")
+@sort(state="queued ones first, as on the page", age="the oldest first", pool="by pool", repository="by repository")
 @limit("Jobs")
 @WATCH
 @WEB
@@ -66,8 +88,9 @@ def jobs(
         message = f"{sha!r} is not the id of a commit, or its first {SHORTEST_SHA} digits or more"
         raise click.BadParameter(message, param_hint="--sha")
     if web:
-        text = runner or sha
-        open_page(links(org).selected("jobs", pool=pool, state=state, text=text) if org else links("").home)
+        scope = org or query(only_org)
+        selected = {"pool": pool, "state": STATE_OF_PAGE.get(state or "", state), "text": runner or sha}
+        open_page(links(scope).selected("jobs", **selected) if scope else links("").home)
         return
     reference = PullReference.parse(pull)
     if pull and reference is None:
@@ -82,6 +105,7 @@ def jobs(
 
     found = query_of_pool(read, org, pool)
     orders: dict[str, Any] = {
+        "state": _by_state,
         "age": lambda each: (each["queued_at"], each["job_id"]),
         "pool": lambda each: (not each["pool"], each["pool"], each["queued_at"], each["job_id"]),
         "repository": lambda each: (each["repository"], each["queued_at"], each["job_id"]),
@@ -106,9 +130,9 @@ NEEDS_ITS_ORG = "the id of a job needs its ORG, because several organizations ar
 def why(org_and_job: tuple[str, ...], *, web: bool, output: CommandOutput) -> None:
     """Show a job's whole story: why it waits or waited, which runner took it, how that died, where it runs again.
 
-    JOB_OR_URL: the id or the URL of a job or of a run. ORG is needed beside an id where several organizations are
-    known. A URL needs none: the organization, repository or enterprise whose runner took the job answers, and for a job
-    that waits the organization.
+    JOB_OR_URL: the id or the URL of a job (its page at GitHub or here, its check run) or of a run. ORG is needed beside
+    an id where several organizations are known. A URL needs none: the organization, repository or enterprise whose
+    runner took the job answers, and for a job that waits the organization.
 
     Example: ghapp why https://github.com/acme/api/actions/runs/41/job/42
     """
@@ -117,17 +141,14 @@ def why(org_and_job: tuple[str, ...], *, web: bool, output: CommandOutput) -> No
         raise click.UsageError(f"one ORG and one JOB_OR_URL, not {len(org_and_job)} arguments")
     reference = JobReference.parse(job_or_url)
     if reference is None:
-        message = f"{job_or_url!r} is neither the id nor the URL of a job or of a run"
+        message = f"{job_or_url!r} is neither the id nor the URL of a job or of a run{_see_jobs(job_or_url)}"
         raise click.BadParameter(message, param_hint="JOB_OR_URL")
-    org = orgs[0] if orgs else None
+    org = orgs[0] if orgs else reference.scope or None
 
     async def read(client: ApiClient) -> tuple[list[dict[str, Any]], str | None]:
         scope = org
-        if org is None and not reference.repository:
-            known = await client.orgs()
-            scope = known[0] if len(known) == 1 else None
-            if scope is None:
-                raise click.UsageError(f"{NEEDS_ITS_ORG}: `ghapp why ORG JOB`; the URL of a job needs none")
+        if org is None and not reference.repository and (scope := await only_org(client)) is None:
+            raise click.UsageError(f"{NEEDS_ITS_ORG}: `ghapp why ORG JOB`; the URL of a job needs none")
         return await client.jobs_referred_to(reference, scope), client.page_url
 
     if web and org is not None and reference.repository:  # a URL says whether it is of a job or of a run
@@ -144,6 +165,12 @@ def why(org_and_job: tuple[str, ...], *, web: bool, output: CommandOutput) -> No
     from ghapp.terminal.job_tables import job_explanations
 
     show(job_explanations(found, lambda each: PageLinks(page_url, each["org"]).job(each["job_id"])))
+
+
+def _see_jobs(text: str) -> str:
+    """Returns which command lists the jobs of a pull request or of a commit; empty for another text."""
+    option = "--pull" if PullReference.parse(text) else "--sha" if is_sha(text) else ""
+    return f"; its jobs: `{shell_command('ghapp', 'jobs', option, text)}`" if option else ""
 
 
 def _page_of(jobs: Sequence[Mapping[str, Any]]) -> str | None:

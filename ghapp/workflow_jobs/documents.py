@@ -61,6 +61,17 @@ class JobRerunDocument(TypedDict):
     job_id: int | None
 
 
+def list_order(
+    state: str, *, is_stuck: bool, queued_at: float, latest_at: float, job_id: int
+) -> tuple[int, bool, float, int]:
+    """Returns the place of a job in a list: queued ones first, of them those that no runner can take, and the oldest.
+
+    Those that run or are over follow with the latest first: `latest_at` is the start or the end (epoch seconds).
+    """
+    place = JOB_STATES.index(state)
+    return (place, not is_stuck, queued_at, job_id) if state == "queued" else (place, False, -latest_at, -job_id)
+
+
 class StoryEventDocument(TypedDict):
     """One event of a job's story. `at` is null if it is not known when it happened."""
 

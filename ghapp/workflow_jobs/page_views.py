@@ -11,12 +11,13 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 from urllib.parse import urlencode
 
-from ghapp.deaths.job_story import TO_RUN_AGAIN, JobOutcome, StoryStep, job_story, next_steps
+from ghapp.deaths.cause import HAPPENED
+from ghapp.deaths.job_story import TO_RUN_AGAIN, JobOutcome, NextAttempt, StoryStep, job_story, next_attempt, next_steps
 from ghapp.web.pages.views.paging import Paging, filter_of, page_of, paged, query_string, text_of
 from ghapp.web.pages.views.wording import Moment, exact, moment, page_duration, web_address
 from ghapp.wording import capitalized, sentence
 from ghapp.workflow_jobs.demand import PoolDemand, demand
-from ghapp.workflow_jobs.documents import JOB_STATES, select_jobs, state_of
+from ghapp.workflow_jobs.documents import JOB_STATES, list_order, select_jobs, state_of
 from ghapp.workflow_jobs.explanation import QueueExplanation, QueueStep, explain, usual_wait
 from ghapp.workflow_jobs.job import Job, JobSearch, is_sha
 from ghapp.workflow_jobs.job_queue import JobQueue
@@ -151,11 +152,9 @@ def job_line(queue: JobQueue, job: Job) -> JobLine:
 
 
 def _order(line: JobLine) -> tuple[int, bool, float, int]:
-    job, place = line.job, JOB_STATES.index(line.state)
-    if line.state == "queued":
-        return place, not line.stuck, job.queued_at, job.id
-    at = job.ended_at or job.started_at or job.queued_at
-    return place, False, -at, -job.id
+    job = line.job
+    latest_at = job.ended_at or job.started_at or job.queued_at
+    return list_order(line.state, is_stuck=line.stuck, queued_at=job.queued_at, latest_at=latest_at, job_id=job.id)
 
 
 def searches_of(text: str) -> tuple[JobSearch, ...]:
@@ -310,7 +309,8 @@ class StoryLine(NamedTuple):
 class JobPageView(NamedTuple):
     """The page of one job. `waited` and `ran` are lengths of time so far; empty if there is none.
 
-    `steps` is what to do about a job that waits, or after its end.
+    `steps` is what to do about a job that waits, or after its end. `happened`: how its runner died, in words; `again`:
+    the latest attempt of its run, if there is a later one.
     """
 
     id: int
@@ -335,6 +335,8 @@ class JobPageView(NamedTuple):
     ran: str
     why: WhyView | None
     is_held: bool
+    happened: str
+    again: NextAttempt | None
     steps: tuple[StepLine, ...]
     story: tuple[StoryLine, ...]
 
@@ -369,6 +371,8 @@ def job_page(queue: JobQueue, job: Job, outcome: JobOutcome, now: float) -> JobP
         else (page_duration if job.ended_at is None else exact)(max(0.0, (job.ended_at or now) - begun)),
         why=None if why is None else _why(line, why, now),
         is_held=job.waiting and line.state == "queued",
+        happened="" if outcome.death is None else _within(HAPPENED[outcome.death.cause]),
+        again=next_attempt(job, outcome, now),
         steps=tuple(_step(each) for each in (() if why is None else why.next))
         + tuple(
             StepLine(sentence(each.step), sentence(each.why), url=web_address(each.url))
@@ -384,6 +388,10 @@ def job_page(queue: JobQueue, job: Job, outcome: JobOutcome, now: float) -> JobP
             for each in job_story(job, line.pool, why, outcome, now)
         ),
     )
+
+
+def _within(sentence: str) -> str:
+    return f"{sentence[:1].lower()}{sentence[1:]}"
 
 
 def _why(line: JobLine, found: QueueExplanation, now: float) -> WhyView:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ghapp.deaths.page_views import address, address_of
+from ghapp.deaths.page_views import address, address_of, rerun_view
 from ghapp.deaths.store import identity
 from ghapp.web.pages.page import NoSuchPageError, Page, Values, Visit, is_live_part
 from ghapp.web.pages.views.history import span_named
@@ -30,11 +30,12 @@ async def _one(visit: Visit) -> Values:
         )
     queue = (await data.board(org_state)).queue
     outcome = await data.job_outcome(org_state, job, queue)
-    death = outcome.death
-    return {
-        "page": job_page(queue, job, outcome, visit.clock()),
-        "death": "" if death is None else address(death.runner_name, identity(death)),
-    }
+    death, now, at_death, at_rerun = outcome.death, visit.clock(), "", ""
+    if death is not None:
+        known, named = await data.rerun(org_state, death), (death.runner_name, identity(death))
+        may_rerun = rerun_view(death, known, now, manages=visit.rights.manages).has_button
+        at_death, at_rerun = address(*named), address(*named, "/rerun") if may_rerun else ""
+    return {"page": job_page(queue, job, outcome, now), "death": at_death, "rerun": at_rerun}
 
 
 PAGES = (

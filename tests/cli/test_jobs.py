@@ -49,20 +49,22 @@ async def three_jobs(known):
 @pytest.mark.parametrize(
     ("options", "listed"),
     [
-        ([], [3, 2, 1]),
-        (["--queued"], [2, 1]),
+        ([], [1, 2, 3]),
+        (["--sort", "age"], [3, 2, 1]),
+        (["--queued"], [1, 2]),
         (["--running"], [3]),
         (["--unserved"], [1]),
-        (["--pool", "linux-4vcpu"], [3, 2]),
+        (["--pool", "linux-4vcpu"], [2, 3]),
         (["--sort", "repository"], [3, 2, 1]),
         (["--sort", "pool", "--limit", "2"], [3, 2]),
-        (["--org", "acme"], [3, 2, 1]),
+        (["--org", "acme"], [1, 2, 3]),
         (["--over"], [4]),
+        (["--failed"], []),
         (["--runner", "linux-1"], [3, 4]),
         (["--runner", "linux-1", "--running"], [3]),
         (["--sha", "abcdef0"], []),
         (["--pull", "acme/api#7"], []),
-        (["--pull", "https://github.com/acme/web/pull/8"], [4, 1]),
+        (["--pull", "https://github.com/acme/web/pull/8"], [1, 4]),
     ],
     ids=str,
 )
@@ -80,7 +82,36 @@ async def test_the_text_has_the_reason_and_the_number_of_jobs_not_shown(known):
     assert "linux-1" in shown
     assert shown.startswith(" 2 of 3 jobs; 2 queued, 1 running\n")
     assert shown.endswith(" 1 more; --limit 3 shows all\n")
-    assert "15 min ago" in shown
+    assert re.search(r" 3 .* running +5 min ago ", shown)
+    assert re.search(r" 2 .* queued +10 min ago ", shown)
+    shown = (await known.ask("jobs", "--limit", "1")).stdout
+    assert " AllBusy (1 job): " in shown, "also of jobs that are not shown"
+
+
+async def test_jobs_that_ended_are_listed_from_the_latest_on_and_those_that_failed_alone(known):
+    ended = [(5, 300, "success"), (6, 20, "failure"), (7, 60, "success"), (8, 90, "cancelled")]
+    await Demand(known.redis).record(
+        ACME, [job(known, number, "over", ended_at=known.now - ago, conclusion=how) for number, ago, how in ended]
+    )
+    for option, listed in (("--over", [6, 7, 8, 5]), ("--failed", [6, 8])):
+        assert [each["job_id"] for each in (await known.json("jobs", option))["jobs"]] == listed
+    shown = (await known.ask("jobs", "--over")).stdout
+    assert "90 s ago" in shown
+
+
+@pytest.mark.parametrize(
+    ("options", "address"),
+    [
+        (["--queued"], "/orgs/acme/jobs?state=queued"),
+        (["--unserved"], "/orgs/acme/jobs?state=queued"),
+        (["--failed", "--pool", "gpu"], "/orgs/acme/jobs?pool=gpu&state=over"),
+        ([], "/orgs/acme/jobs"),
+    ],
+    ids=str,
+)
+async def test_the_page_of_jobs_opens_as_they_are_selected(known, options, address):
+    opened = await known.ask("jobs", "--web", *options, GHAPP_PUBLIC_URL="https://ghapp.example.com")
+    assert opened.stdout == f"https://ghapp.example.com{address}\n"
 
 
 async def test_runners_are_listed_with_the_queue_of_each_pool(known):
@@ -134,6 +165,35 @@ async def test_a_number_of_no_known_job_is_that_of_a_run(known):
     await three_jobs(known)
     of_url = await known.json("why", "acme", "https://github.com/acme/api/actions/runs/41")
     assert await known.json("why", "acme", "41") == of_url
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://ghapp.example.com/orgs/acme/jobs/3",
+        "http://127.0.0.1:8000/ci/v1/orgs/acme/jobs/3?x=1",
+        "https://github.com/acme/api/runs/3",
+        "https://api.github.com/repos/acme/api/check-runs/3",
+        "https://github.example.com/api/v3/repos/acme/api/check-runs/3",
+    ],
+)
+async def test_a_page_of_ours_and_a_check_run_name_their_job(known, url):
+    await three_jobs(known)
+    (found,) = (await known.json("why", url))["jobs"]
+    assert (found["org"], found["job_id"]) == ("acme", 3)
+
+
+@pytest.mark.parametrize(
+    ("text", "see"),
+    [
+        ("https://github.com/acme/api/pull/4", "; its jobs: `ghapp jobs --pull https://github.com/acme/api/pull/4`"),
+        ("e" * 40, f"; its jobs: `ghapp jobs --sha {'e' * 40}`"),
+        ("main", "a job or of a run; see `ghapp why --help`"),
+    ],
+    ids=["a pull request", "a commit", "neither"],
+)
+async def test_what_names_many_jobs_is_refused_with_the_command_that_lists_them(known, text, see):
+    assert see in one_line(await known.ask("why", text), 2)
 
 
 @pytest.mark.parametrize(

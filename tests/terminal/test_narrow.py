@@ -78,6 +78,8 @@ WAITING = {
     "name": name("j"),
     "state": "queued",
     "queued_at": AT,
+    "started_at": None,
+    "ended_at": None,
     "runner": name("r"),
     "html_url": "https://github.com/acme/api/runs/42",
     "why": {

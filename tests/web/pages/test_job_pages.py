@@ -149,7 +149,9 @@ async def test_a_job_shows_why_it_waits_and_links_to_its_runners_death(key_holde
     assert re.search(r'/orgs/acme/deaths/a\?end=[^"]+">Read why', ended)
     assert "The runner was stopped from outside: " in ended
     assert "<b>Run it again at GitHub (Re-run jobs).</b>" in ended
-    assert "has a button for it" in ended
+    assert '<p class="lead">The runner of this job died: the runner was stopped from outside. ' in ended
+    assert "The job was not run again.</p>" in ended
+    assert re.search(r">\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC</time> · ", ended)
     assert '/orgs/acme/deaths/a">read why' in (await key_holder.get("/orgs/acme/jobs?state=over")).text
 
 
@@ -165,6 +167,9 @@ async def test_the_end_of_a_later_attempt_has_the_same_words_on_the_page_of_the_
         page = unescape((await key_holder.get(f"/orgs/acme/{path}")).text)
         assert words in page
         assert "Re-run this job" not in page
+    ended = unescape((await key_holder.get("/orgs/acme/jobs/7011")).text)
+    assert '/orgs/acme/jobs/7013">Attempt 2</a> of the run: ended on b: success.' in ended
+    assert "not run again" not in ended
 
 
 async def test_a_death_page_addresses_the_developer_and_the_platform_team(key_holder, at_work):
@@ -403,7 +408,10 @@ async def test_the_button_requests_the_re_run_once_after_a_confirmation_and_is_a
     await grant(redis, at_work)
     browser = await signed_in("mona")
     assert 'href="../../../orgs/acme/deaths/a/rerun">Re-run this job' in (await browser.get("/orgs/acme/deaths/a")).text
-    assert "GitHub runs build of acme/api again" in (await browser.get(RERUN)).text
+    of_job = re.search(r'href="([^"]+)">Re-run this job', (await browser.get("/orgs/acme/jobs/7011")).text)[1]
+    assert re.fullmatch(r"(\.\./)+orgs/acme/deaths/a/rerun\?end=\S+", of_job)
+    for address in (f"/{of_job.replace('../', '')}", RERUN):
+        assert "GitHub runs build of acme/api again" in (await browser.get(address)).text
     answer = await browser.post(RERUN, data={"form_token": await token_of(browser)})
     address = answer.headers["location"].partition("&press=")[0]
     assert (answer.status_code, address) == (303, "../../../../orgs/acme/deaths/a?done=rerun")

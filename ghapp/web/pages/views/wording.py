@@ -20,6 +20,11 @@ class Moment(NamedTuple):
     text: str
 
     @property
+    def clock(self) -> str:
+        """The time to the second, for people: `2026-11-20 12:00:03 UTC`."""
+        return f"{self.iso[:10]} {self.iso[11:19]} UTC"
+
+    @property
     def lasting(self) -> str:
         """Since then: `for 2 min`."""
         return f"for {self.text.removesuffix(' ago')}" if self.text.endswith(" ago") else self.text
