@@ -39,7 +39,7 @@ def doctor(*, only_problems: bool, as_json: bool) -> None:
     except ConfigurationError as error:
         if not error.mistakes:
             raise
-        code, findings = MISUSED, of_mistakes(error, os.environ)
+        code, findings = MISUSED, of_mistakes(error)
         click.echo("ghapp: correct this first", err=True)
     counts = FindingCounts.of(findings)
     shown = [each for each in findings if each.status is not FindingStatus.OK or not only_problems]

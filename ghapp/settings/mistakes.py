@@ -45,17 +45,26 @@ class Mistakes:
         """True if one of these keys has a mistake."""
         return not self._keys.isdisjoint(keys)
 
-    def require_none(self) -> None:
+    def require_none(self, toml: str) -> None:
         """Checks that there are no mistakes.
+
+        Args:
+            toml: the text of the configuration file, of which each mistake names the line where it is found.
 
         Raises:
             ConfigurationError: with all of them, or the first ones and the number of the others.
         """
         if self._texts:
-            texts = [*self._texts]
+            texts = [_with_line(toml, each) for each in self._texts]
             hidden_count = len(texts) - MOST_NAMED
             more = [f"… and {counted(hidden_count, 'more mistake')}"] if hidden_count > 0 else []
             raise ConfigurationError(*texts[:MOST_NAMED], *more)
+
+
+def _with_line(toml: str, mistake: str) -> str:
+    place, _, rest = mistake.partition(": ")
+    line = line_of(toml, place)
+    return mistake if line is None or not rest else f"{place}: line {line}: {rest}"
 
 
 _OF_TABLE = re.compile(r"\[(?P<table>[^\[\]]+)\](?: (?P<key>\S+))?")

@@ -6,7 +6,7 @@ import dataclasses
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from ghapp.errors import ConfigurationError
 from ghapp.installations.scope import ScopeKind, kind_of, owner_of
@@ -20,13 +20,26 @@ T = TypeVar("T")
 NOT_UTF_8 = "GHAPP_CONFIG: {} is not UTF-8 text, perhaps UTF-16; save it as UTF-8"
 
 
-def read_toml(path: Path) -> dict[str, Any]:
-    """Parses the file that `GHAPP_CONFIG` names."""
+class ConfigurationFile(NamedTuple):
+    """The file that `GHAPP_CONFIG` names: its text, and its tables."""
+
+    text: str
+    tables: Mapping[str, Any]
+
+
+NO_FILE = ConfigurationFile("", {})
+
+
+def read_toml(config: str | None) -> ConfigurationFile:
+    """Parses the file that `GHAPP_CONFIG` names; without one there are no tables."""
+    if not config:
+        return NO_FILE
+    path = Path(config)
     try:
         text = path.read_text("utf-8-sig")  # editors of Windows write a byte order mark
         if "\0" in text:  # UTF-16 without a byte order mark is UTF-8 of ASCII characters and zeros
             raise ConfigurationError(NOT_UTF_8.format(path))
-        return tomllib.loads(text)
+        return ConfigurationFile(text, tomllib.loads(text))
     except OSError as error:
         ended = "" if path.parent.exists() else "; its directory is deleted, as that of a sandbox that has ended"
         raise ConfigurationError(f"GHAPP_CONFIG: cannot read {path}: {error.strerror}{ended}") from None

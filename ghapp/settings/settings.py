@@ -20,7 +20,7 @@ from ghapp.errors import ConfigurationError
 from ghapp.installations.scope import ScopeKind, ScopeRule, kind_of, owner_of
 from ghapp.proxies import require_usable_proxies
 from ghapp.settings.mistakes import Mistakes
-from ghapp.settings.policy import check_reports, inherited_policy, org_policies, read_policy, read_toml
+from ghapp.settings.policy import NO_FILE, check_reports, inherited_policy, org_policies, read_policy, read_toml
 from ghapp.settings.pools import command_env_of, pool_secrets_of, read_pools
 from ghapp.settings.scopes import read_scopes
 from ghapp.settings.tables import Policy, PoolSettings
@@ -119,8 +119,7 @@ class Settings:
             if name.startswith("GHAPP_") and name not in VARIABLES:
                 mistakes.add(f"{name}: unknown variable{did_you_mean(name, VARIABLES)}", name)
         mistakes.read("proxies", None, require_usable_proxies, environ)
-        config = environ.get("GHAPP_CONFIG")
-        tables = mistakes.read("GHAPP_CONFIG", {}, read_toml, Path(config)) if config else {}
+        toml, tables = mistakes.read("GHAPP_CONFIG", NO_FILE, read_toml, environ.get("GHAPP_CONFIG"))
         orgs = mistakes.read("[orgs]", {}, optional_table, tables, "orgs")
         policy = read_policy({name: rows for name, rows in tables.items() if name not in NO_POLICY}, mistakes)
         own_policies = org_policies(orgs, policy, mistakes)
@@ -161,7 +160,7 @@ class Settings:
             command_env=command_env_of(pools, environ, mistakes),
             cluster={name: environ[name] for name in CLUSTER if environ.get(name)},
         )
-        mistakes.require_none()
+        mistakes.require_none(toml)
         return settings
 
     def of(self, org: str) -> Policy:

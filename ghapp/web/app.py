@@ -194,7 +194,7 @@ def build(
                 DoctorEndpoint(reading.installations, examination, authenticator, clock),
             ),
             *setup.routes(),
-            *openapi.routes(),
+            *openapi.routes(settings.public_url or f"http://127.0.0.1:{settings.listen[1]}"),
             *SignInEndpoints(settings, access, clock).routes(),
             *static_files.routes(),
             *ServerPages(host, examination).routes(),

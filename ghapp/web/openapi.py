@@ -80,9 +80,17 @@ OPERATIONS = (
 """All operations, in reading order."""
 
 
-def routes() -> list[Route]:
-    """Returns both routes. They need no token, because the document has no data of any fleet."""
-    return [Route("/v1/openapi.json", _json, methods=["GET"]), Route("/docs", _docs, methods=["GET"])]
+def routes(address: str) -> list[Route]:
+    """Returns both routes. They need no token, because the document has no data of any fleet.
+
+    Args:
+        address: of this server, for examples.
+    """
+
+    async def docs(_: Request) -> Response:
+        return Response(_page(address), media_type="text/html", headers=layout.headers())
+
+    return [Route("/v1/openapi.json", _json, methods=["GET"]), Route("/docs", docs, methods=["GET"])]
 
 
 @cache
@@ -121,13 +129,9 @@ def _encoded() -> bytes:
 
 
 @cache
-def _page() -> str:
-    return page(description())
+def _page(address: str) -> str:
+    return page(description(), address)
 
 
 async def _json(_: Request) -> Response:
     return Response(_encoded(), media_type="application/json")
-
-
-async def _docs(_: Request) -> Response:
-    return Response(_page(), media_type="text/html", headers=layout.headers())

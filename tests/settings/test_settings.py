@@ -11,6 +11,7 @@ from ghapp.deaths.rerun import RerunCause, RerunRules
 from ghapp.errors import ConfigurationError
 from ghapp.runners.verdict import Limits
 from ghapp.settings import Policy, Settings
+from tests.settings.lines import without_line
 from tests.support.keys import private_key
 
 DEFAULT_CAUSES = ("deleted-registration", "external-teardown", "vanished", "terminated")
@@ -43,7 +44,7 @@ def refusal(read, toml="", **environ):
         read(toml, **environ)
     message = str(raised.value)
     assert "\n" not in message
-    return message
+    return without_line(message)
 
 
 def test_nothing_set_is_the_contracts_defaults():

@@ -11,7 +11,7 @@ from ghapp.web.pages.layout import render
 LINKED = re.compile(r"`([^`]+)`|\[(\w+)\]")
 """Code, and the name of a schema, in the texts of the OpenAPI document."""
 
-ENVIRONMENT = "export GHAPP=http://127.0.0.1:8000 TOKEN=$(ghapp token create --org acme --scope read)"
+ENVIRONMENT = "export GHAPP={} TOKEN=$(ghapp token create --org acme --scope read)"
 """The shell variables that the curl examples use."""
 
 EXAMPLES = {
@@ -55,8 +55,8 @@ class ShownSchema(NamedTuple):
     shape: str
 
 
-def page(description: dict[str, Any]) -> str:
-    """Returns the page of an OpenAPI document."""
+def page(description: dict[str, Any], address: str) -> str:
+    """Returns the page of an OpenAPI document; `address`: of the server that answers it."""
     info, schemas = description["info"], description["components"]["schemas"]
     operations = [
         _operation(method.upper(), path, call, schemas)
@@ -67,7 +67,7 @@ def page(description: dict[str, Any]) -> str:
         "docs.html",
         version=info["version"],
         about=info["description"],
-        environment=ENVIRONMENT,
+        environment=ENVIRONMENT.format(address),
         operations=operations,
         schemas=[_schema(name, schema) for name, schema in schemas.items()],
         pieces=pieces,

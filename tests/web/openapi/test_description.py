@@ -14,7 +14,7 @@ from openapi_spec_validator import validate
 
 from ghapp.runners.verdict import Reason, State
 from ghapp.store.tokens import Tokens
-from ghapp.web.openapi import OPERATIONS, description
+from ghapp.web.openapi import OPERATIONS, description, routes
 from tests.web.conftest import NOW
 
 DOCUMENTS = {each.document for operation in OPERATIONS for each in operation.answers.values() if each.document}
@@ -137,6 +137,7 @@ async def test_the_description_and_its_page_require_no_token(http):
     assert "script" not in page.headers["content-security-policy"]
     assert "default-src 'none'" in page.headers["content-security-policy"]
     assert "<script" not in page.text
+    assert "export GHAPP=http://127.0.0.1:8000 TOKEN=$(ghapp token create" in page.text
     for path in description()["paths"]:
         assert path in page.text
 
@@ -170,3 +171,12 @@ def quoted(segment):
 async def test_an_unknown_path_is_a_problem(http, path):
     answer = await http.get(path)
     assert (answer.status_code, answer.headers["content-type"]) == (404, "application/problem+json")
+
+
+@pytest.mark.parametrize(
+    ("address", "shown"),
+    [("https://ghapp.example.com/ci", "https://ghapp.example.com/ci"), ("http://[::1]:8010", "http://[::1]:8010")],
+)
+async def test_the_page_has_the_servers_own_address_to_copy(address, shown):
+    (_, docs) = routes(address)
+    assert f"export GHAPP={shown} TOKEN=" in (await docs.endpoint(None)).body.decode()
