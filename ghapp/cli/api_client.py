@@ -440,9 +440,8 @@ def _error(answer: httpx.Response, message: str) -> GhappError:
         return ConfigurationError(f"{message}: {answer.request.url.path}; check GHAPP_URL, or upgrade the server")
     if answer.has_redirect_location:
         where = answer.headers["Location"]
-        return ConfigurationError(
-            f"{message}, to {where}; GHAPP_URL is the address of the server, without the path of a page"
-        )
+        to = f", to {where}" if "://" in where else ""
+        return ConfigurationError(f"{message}{to}; GHAPP_URL is the address of the server, without the path of a page")
     if answer.status_code == httpx.codes.NOT_FOUND:
         return NoSuchObjectError(_detail(answer))
     if answer.status_code in (httpx.codes.BAD_REQUEST, httpx.codes.REQUEST_ENTITY_TOO_LARGE):

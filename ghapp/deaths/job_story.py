@@ -61,7 +61,7 @@ class StoryEvent(NamedTuple):
         return f"{self.text}{TO_RUN_AGAIN}`{self.command}`" if self.command else self.text
 
 
-class NextAttempt(NamedTuple):
+class LaterAttempt(NamedTuple):
     """The latest attempt of a job's run, and where it is in words: `running on runner linux-1`."""
 
     attempt: int
@@ -345,7 +345,8 @@ def _rerun(outcome: JobOutcome, later: Sequence[Job], now: float, command: str) 
         words = WHY_NOT[RerunRefusal(note.reason)] if note.reason in set(RerunRefusal) else f"{note.reason}."
         again = (note.next_at or 0.0) - now
         retry = f"; tried again in {duration(again)}" if again > 0 else ""
-        text = f"not run again by {rerun_requester(note.by)}: {words[:1].lower()}{words[1:].removesuffix('.')}"
+        by = "ghapp" if note.by == AUTO else note.by
+        text = f"not run again by {by}: {words[:1].lower()}{words[1:].removesuffix('.')}"
         yield StoryEvent(note.at, StoryStep.RERUN, text + retry, command="" if retry else by_hand)
     elif outcome.death is not None and not later:
         yield StoryEvent(None, StoryStep.RERUN, "no re-run is known", command=by_hand)
@@ -356,10 +357,10 @@ def rerun_requester(by: str) -> str:
     return "ghapp, as its pool is configured" if by == AUTO else by
 
 
-def next_attempt(job: Job, outcome: JobOutcome, now: float) -> NextAttempt | None:
+def later_attempt(job: Job, outcome: JobOutcome, now: float) -> LaterAttempt | None:
     """Returns the latest attempt of the job's run that is known; None if no later one is."""
     later = max((each for each in outcome.attempts if each.attempt > job.attempt), key=_attempt, default=None)
-    return None if later is None else NextAttempt(later.attempt, later.id, _where(later, now))
+    return None if later is None else LaterAttempt(later.attempt, later.id, _where(later, now))
 
 
 def _attempt(job: Job) -> int:

@@ -49,7 +49,7 @@ def _of_state_directory(path: Path) -> Finding:
 
 def _page(settings: Settings) -> str:
     if settings.public_url is None:
-        return "check runs and notifications have no links to the page, because GHAPP_PUBLIC_URL is not set"
+        return "optional: with GHAPP_PUBLIC_URL, check runs and notifications link to the page"
     return f"{settings.public_url.rstrip('/')}/; check runs and notifications link to it"
 
 

@@ -490,7 +490,8 @@ def cluster_line(summary: ClusterSummary | None, reaped: int, unused: Sequence[L
     """
     if summary is None or not (summary.phantoms or summary.deaths or reaped or unused):
         return None
-    line = Text(f"cluster: {counted(len(summary.deaths), 'pod death')}, {counted(reaped, 'leaked pod')} deleted", "dim")
+    died, deleted = counted(len(summary.deaths), "runner"), counted(reaped, "leaked pod")
+    line = Text(f"cluster: {died} died within a week, {deleted} deleted within a day", "dim")
     for each in summary.phantoms[:1]:
         named = f"{visible(each.subject, NAME_WIDTH)} ({each.reason})"
         line.append(f", {counted(len(summary.phantoms), 'phantom')}: {named}", "yellow")
@@ -523,7 +524,7 @@ async def _cost(stores: Stores, org: str) -> str:
 async def _events(stores: Stores, installation: int) -> dict[int, list[Text]]:
     """Returns the lines of events, by how many at most."""
     events, now = _shown_events(await stores.events.latest(installation, EVENTS_READ)), time.time()
-    none = [Text("no events yet", "dim")]
+    none = [Text("no events lately" if events else "no events yet", "dim")]
     return {
         most: [_line(each) for each in worth_a_line(events, now, most)] or none for most in range(1, EVENTS_SHOWN + 1)
     }

@@ -69,11 +69,9 @@ class Authenticator:
         key = digest(secret) if could_be_token(secret) else None
         token = None if key is None else await self._known.read(key, lambda: self._tokens.find(key))
         if token is None:
-            raise _unauthorized(
-                "this token is unknown, or was revoked; create another with `ghapp token create`", INVALID
-            )
+            raise _unauthorized(f"this token is unknown, or was revoked; {MAKE_ANOTHER}", INVALID)
         if now >= token.expires_at:
-            raise _unauthorized("this token has expired; create another with `ghapp token create`", INVALID)
+            raise _unauthorized(f"this token has expired; {MAKE_ANOTHER}", INVALID)
         return token
 
     def is_known_to_allow(self, authorization: bytes, scope: Scope, org: str, now: float) -> bool:
@@ -121,6 +119,7 @@ class _EveryOrg(Token):
         return True
 
 
+MAKE_ANOTHER = "an admin of ghapp makes another with `ghapp token create`"
 INVALID = 'Bearer error="invalid_token"'
 
 

@@ -12,7 +12,15 @@ from typing import NamedTuple
 from urllib.parse import urlencode
 
 from ghapp.deaths.cause import HAPPENED
-from ghapp.deaths.job_story import TO_RUN_AGAIN, JobOutcome, NextAttempt, StoryStep, job_story, next_attempt, next_steps
+from ghapp.deaths.job_story import (
+    TO_RUN_AGAIN,
+    JobOutcome,
+    LaterAttempt,
+    StoryStep,
+    job_story,
+    later_attempt,
+    next_steps,
+)
 from ghapp.web.pages.views.paging import Paging, filter_of, page_of, paged, query_string, text_of
 from ghapp.web.pages.views.wording import Moment, exact, moment, page_duration, web_address
 from ghapp.wording import capitalized, sentence
@@ -336,7 +344,7 @@ class JobPageView(NamedTuple):
     why: WhyView | None
     is_held: bool
     happened: str
-    again: NextAttempt | None
+    again: LaterAttempt | None
     steps: tuple[StepLine, ...]
     story: tuple[StoryLine, ...]
 
@@ -372,7 +380,7 @@ def job_page(queue: JobQueue, job: Job, outcome: JobOutcome, now: float) -> JobP
         why=None if why is None else _why(line, why, now),
         is_held=job.waiting and line.state == "queued",
         happened="" if outcome.death is None else _within(HAPPENED[outcome.death.cause]),
-        again=next_attempt(job, outcome, now),
+        again=later_attempt(job, outcome, now),
         steps=tuple(_step(each) for each in (() if why is None else why.next))
         + tuple(
             StepLine(sentence(each.step), sentence(each.why), url=web_address(each.url))

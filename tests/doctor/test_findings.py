@@ -510,7 +510,7 @@ def test_the_durability_of_writes_is_reported_with_its_cost(fsync, status, named
     ("environ", "text"),
     [
         ({"GHAPP_PUBLIC_URL": "https://ghapp.example.com"}, "https://ghapp.example.com/; check runs and notifications"),
-        ({}, "check runs and notifications have no links to the page, because GHAPP_PUBLIC_URL is not set"),
+        ({}, "optional: with GHAPP_PUBLIC_URL, check runs and notifications link to the page"),
     ],
     ids=["public", "not public"],
 )

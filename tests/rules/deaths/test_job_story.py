@@ -121,7 +121,7 @@ BY_HAND = "; to run it again: `gh run rerun --job 7 --repo acme/api`"
             JobOutcome(DIED, note=RerunNote("StepsHadBegun", AUTO, NOW - 50)),
             [
                 *(TAKEN, OOM, "ended: failure"),
-                f"not run again by ghapp, as its pool is configured: {BEGUN}{BY_HAND}",
+                f"not run again by ghapp: {BEGUN}{BY_HAND}",
             ],
         ),
         (
