@@ -342,7 +342,9 @@ def of_remediation(org: str, fuses: Mapping[str, Fuse], pauses: Mapping[str, Pau
             fix = f"find the cause, then run `{resume_command(org, pool)}`"
             found.append(wrong(GROUP, name, f"stopped: {fuse_history(fuse, str)}", fix, org))
         elif fuse.position is Position.PROVING:
+            is_paused = pool in pauses or ALL_POOLS in pauses
             fix = "wait: remediation continues by itself when replacements come online"
+            fix = "nothing is replaced while the pause below holds" if is_paused else fix
             found.append(warning(GROUP, name, f"proving: {fuse_history(fuse, str)}", fix, org))
     for pool, pause in pauses.items():
         whole = pool == ALL_POOLS

@@ -281,6 +281,8 @@ def _progress(
         since = evidence.confirmed_at or evidence.granted_at
         if block[0] in (ReplacementBlocker.PERMISSION, ReplacementBlocker.CLUSTER) and evidence.deletion is not None:
             since = evidence.deletion.waiting_since or since
+        if block[0] is ReplacementBlocker.PAUSE and terms.pause is not None:
+            since = max(since or 0.0, terms.pause.at)
         return _waiting(block, since)
     if evidence.removed_at is not None:
         text = f"its registration is removed, and {_AWAITED[terms.path]}"

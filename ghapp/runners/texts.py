@@ -130,12 +130,12 @@ NOTES = {Reason.HANGS_AFTER_JOB: "its registration is deleted and its job is ove
 def runners_text(fleet: FleetView, pools: Sequence[PoolView], now: float, room: int) -> str:
     """Renders all unhealthy runners in at most `room` characters, below the fuses and pauses that stop replacements."""
     stops = [
-        _stop(f"The fuse of {code(pool.name)}", pool.fuse, fleet.view.mode)
+        _stop(f"The fuse of {code(pool.name)}", pool.fuse, fleet.view.mode, pool.pause)
         for pool in pools
         if pool.fuse.position is not Position.CLOSED and not pool.is_whole_fuse
     ]
     if fleet.whole_fuse.position is not Position.CLOSED:
-        stops.insert(0, _stop("The fuse of all pools", fleet.whole_fuse, fleet.view.mode))
+        stops.insert(0, _stop("The fuse of all pools", fleet.whole_fuse, fleet.view.mode, fleet.org_pause))
     if fleet.org_pause is not None:
         stops.insert(0, f"- All pools are paused {paused_by(fleet.org_pause)}")
     before = cut(stops[0], stops[1:], len(stops) - 1, room // 2, "pools") + "\n\n" if stops else ""
@@ -207,9 +207,11 @@ def _healed_rows(healed: Sequence[tuple[RunnerView, PoolView]]) -> Iterator[str]
         )
 
 
-def _stop(what: str, fuse: Fuse, mode: Mode) -> str:
+def _stop(what: str, fuse: Fuse, mode: Mode, pause: PauseView | None) -> str:
     if mode != "act":
         effect = f"nothing is replaced: remediation is {mode}"
+    elif pause is not None:
+        effect = "nothing is replaced while remediation is paused"
     elif fuse.position is Position.PROVING:
         effect = f"a batch of {fuse.batch} is replaced; the next one is twice as large as its successors online"
     elif fuse.reason is FuseReason.REQUEST_NOT_ACCEPTED:

@@ -385,6 +385,12 @@ def test_a_stopped_fuse_and_a_pause_are_reported_with_the_resume_command():
     assert "mona" in found[1].text
 
 
+@pytest.mark.parametrize(("paused", "is_waiting"), [("gpu", False), ("*", False), ("mac", True)])
+def test_a_proving_fuse_goes_on_by_itself_only_while_nothing_is_paused(paused, is_waiting):
+    found = of_remediation("acme", {"gpu": Fuse(Position.PROVING)}, {paused: Pause("mona", "a move", NOW)})
+    assert found[0].fix.startswith("wait: ") is is_waiting
+
+
 def test_the_fuse_of_the_installation_is_reported_with_the_reason_why_it_tripped():
     reasons = {"reason": FuseReason.BATCH_NEVER_ONLINE, "tripped_for": FuseReason.MASS_LOSS}
     (found,) = of_remediation("acme", {"*": Fuse(Position.STOPPED, since=NOW, **reasons)}, {})

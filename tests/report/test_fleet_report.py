@@ -348,6 +348,24 @@ def test_a_paused_org_is_shown_with_the_person_and_the_reason():
     assert text.startswith(f"- All pools are paused by `mona` {SINCE}: `network maintenance`\n\n")
 
 
+@pytest.mark.parametrize(
+    ("changes", "effect"),
+    [
+        ({}, "a batch of 3 is replaced"),
+        ({"org_pause": PAUSE}, "nothing is replaced while remediation is paused"),
+        ({"pauses": {"linux-4vcpu": PAUSE}}, "nothing is replaced while remediation is paused"),
+        ({"pauses": {"arm": PAUSE}}, "a batch of 3 is replaced"),
+    ],
+    ids=["acting", "all pools are paused", "the pool is paused", "another pool is paused"],
+)
+def test_a_proving_fuse_replaces_a_batch_only_while_its_pool_is_not_paused(changes, effect):
+    text = report_on(
+        fleet(lost(1), fuses={"linux-4vcpu": Fuse(Position.PROVING, since=NOW, batch=3)}, **changes), NOW
+    ).text
+    (line,) = [each for each in text.splitlines() if each.startswith("- The fuse of ")]
+    assert f": {effect}" in line
+
+
 def test_the_summary_has_a_row_for_each_pool():
     rules = [SimpleNamespace(name="gpu", labels=("gpu",), shard_label=None, replacer="none")]
     report = report_on(

@@ -140,6 +140,13 @@ def test_what_waits_says_since_when(evidence, since):
     assert (found.stage, found.since) == (WAITING, since)
 
 
+@pytest.mark.parametrize(("paused_at", "since"), [(LONG_AGO, NOW - 30), (NOW - 10, NOW - 10)], ids=["before", "after"])
+def test_what_a_pause_holds_back_waits_since_the_pause_at_the_earliest(paused_at, since):
+    pause = SimpleNamespace(**{**vars(PAUSE), "at": paused_at})
+    found = status_of(lost(confirmed_at=NOW - 30), replace(TERMS, pause=pause))
+    assert (found.blocked_by, found.since) == ("pause", since)
+
+
 def test_a_pause_that_ends_by_itself_needs_no_person():
     pause = SimpleNamespace(**{**vars(PAUSE), "until": NOW + 60})
     found = status_of(lost(), replace(TERMS, pause=pause))
