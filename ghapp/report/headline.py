@@ -63,6 +63,7 @@ class Headline(NamedTuple):
         state: of the offline or unknown runners that it is about; else empty.
         link: the page of GitHub where the step is taken; empty if it is none of GitHub's. A headline has a command or
             a link.
+        lingers: True for a loss of which nothing is left but requests whose successors are late.
     """
 
     kind: HeadlineKind
@@ -79,6 +80,7 @@ class Headline(NamedTuple):
     shard: str = ""
     state: str = ""
     link: str = ""
+    lingers: bool = False
 
     @property
     def action(self) -> str:

@@ -68,8 +68,15 @@ def headlines(fleet: FleetView, pools: Sequence[PoolView], now: float) -> list[H
         *_limited(() if fleet.is_stale(now) else _in_state(fleet, pools, State.UNKNOWN, now)),
         *_limited(_slow(fleet, pools)),
     ]
-    found.sort(key=lambda each: (_ORDER.index(each.kind), each.severity is not Severity.CRITICAL))
+    found.sort(key=_urgency)
     return found or [_well(pools)]
+
+
+def _urgency(headline: Headline) -> tuple[int, bool]:
+    """Sort key: the order of kinds. What is left of a loss and needs no person is below phantoms, which need one."""
+    waits = headline.lingers and not headline.needs_a_person
+    kind = HeadlineKind.UNSEEN if waits else headline.kind
+    return _ORDER.index(kind), headline.severity is not Severity.CRITICAL
 
 
 def holding_up(fleet: FleetView, pools: Sequence[PoolView], now: float) -> list[Headline]:
@@ -81,7 +88,7 @@ def holding_up(fleet: FleetView, pools: Sequence[PoolView], now: float) -> list[
         *loss_headlines(fleet, pools, now),
         *(each for each in held if not each.pool or each.pool in names),
     ]
-    return sorted(found, key=lambda each: (_ORDER.index(each.kind), each.severity is not Severity.CRITICAL))
+    return sorted(found, key=_urgency)
 
 
 def title_of(found: Sequence[Headline]) -> str:

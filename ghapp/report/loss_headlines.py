@@ -65,6 +65,7 @@ def loss_headlines(fleet: FleetView, pools: Sequence[PoolView], now: float) -> I
             f"{'' if pool.fuse.position is Position.CLOSED else f', fuse {pool.fuse_text}'}",
             len(lost),
             f"{len(lost)} lost: {progress}",
+            lingers=len(unanswered) == len(lost),
         )
 
 

@@ -294,6 +294,25 @@ def test_a_controller_of_which_most_requests_have_successors_is_not_blamed():
 
 
 @pytest.mark.parametrize(
+    ("others", "kinds"),
+    [
+        ([], [HeadlineKind.PHANTOM, HeadlineKind.LOST, HeadlineKind.PAUSED]),
+        ([lost(5)], [HeadlineKind.LOST, HeadlineKind.PHANTOM, HeadlineKind.PAUSED]),
+        ([requested(5, NOW - 60)], [HeadlineKind.LOST, HeadlineKind.PHANTOM, HeadlineKind.PAUSED]),
+        (
+            [requested(5, NOW - 302), requested(6, NOW - 303)],
+            [HeadlineKind.LOST, HeadlineKind.PHANTOM, HeadlineKind.PAUSED],
+        ),
+    ],
+    ids=["only late ones", "another one waits", "another request is young", "the controller is blamed"],
+)
+def test_what_is_left_of_a_loss_and_needs_no_person_is_below_what_needs_one(others, kinds):
+    late = requested(2, NOW - 301, confirmed_at=NOW - 400)
+    known = [online(1), late, healed(3, NOW, confirmed_at=NOW - 360), *others]
+    assert [each.kind for each in found(*known, phantoms=[PHANTOM], pauses={"arm": PAUSE})] == kinds
+
+
+@pytest.mark.parametrize(
     ("fuse", "step"),
     [
         ({"batch_at": NOW - 400}, "find out why the controller"),
