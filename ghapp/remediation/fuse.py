@@ -224,7 +224,7 @@ _CLOSED = Fuse()
 def fuse_of(fuses: Mapping[str, Fuse], pool: str) -> Fuse:
     """Returns the fuse in force for a pool: its own or the installation's, whichever allows less."""
     own, whole = fuses.get(pool, _CLOSED), fuses.get(ALL_POOLS, _CLOSED)
-    return strictest([own, whole])
+    return strictest([own, whole] if whole.position is Position.CLOSED else [whole, own])
 
 
 def fuse_of_runner(fuses: Mapping[str, Fuse], pool: str, runner_id: int) -> Fuse:
@@ -236,8 +236,15 @@ def fuse_of_runner(fuses: Mapping[str, Fuse], pool: str, runner_id: int) -> Fuse
 
 
 def strictest(fuses: Sequence[Fuse]) -> Fuse:
-    """Returns the fuse that allows least; of closed ones, the one that may go on with its batches."""
-    return max(fuses, key=lambda fuse: (*_strictness(fuse), fuse.since or 0.0))
+    """Returns the fuse that allows least; of closed ones, the one that may go on with its batches.
+
+    Of proving ones that is the one whose present batch began first: the others have gone on since. Of equals the first.
+    """
+    return max(fuses, key=lambda fuse: (*_strictness(fuse), _begins(fuse)))
+
+
+def _begins(fuse: Fuse) -> float:
+    return -(fuse.batch_at or 0.0) if fuse.position is Position.PROVING else fuse.since or 0.0
 
 
 def _strictness(fuse: Fuse) -> tuple[int, bool]:

@@ -81,6 +81,7 @@ def _sweep_remotely(url: str, token: str | None, org: str | None) -> None:
 async def _sweep(settings: Settings, org: str | None, *, act: bool) -> list[Any]:
     from rich.console import Console
 
+    from ghapp.cli.audit import change
     from ghapp.terminal.pages_bar import pages_bar
     from jobs.context import open_context
     from jobs.installations.discover import discover_installations
@@ -94,8 +95,15 @@ async def _sweep(settings: Settings, org: str | None, *, act: bool) -> list[Any]
         await context.redis.ping()  # before any request to GitHub whose answer could not be stored
         await discover_installations(context)
         for installation in await chosen(context.installations, org):
-            with pages_bar(installation.org, Console(), is_shown=sys.stdout.isatty()) as advance:
-                result = await sweep_installation(context, installation.id, act=act, progress=advance, with_losses=True)
+            async with change(context, installation.id, "sweep" if act else "dry sweep", "") as outcome:
+                with pages_bar(installation.org, Console(), is_shown=sys.stdout.isatty()) as advance:
+                    result = await sweep_installation(
+                        context, installation.id, act=act, progress=advance, with_losses=True
+                    )
+                if result is None:
+                    outcome.set("another process is sweeping", has_effect=False)
+                else:
+                    outcome.set(result.outcome)
             if result is None:
                 raise GhappError(f"{installation.org}: another process is sweeping it; try again in a moment")
             results.append(result)

@@ -16,6 +16,7 @@ from ghapp.exit_codes import MISUSED, REDIS_UNAVAILABLE
 from ghapp.installations.installation import Installation
 from ghapp.installations.store import Installations
 from ghapp.sandbox import SandboxConfig, SandboxServer
+from ghapp.store.audit import AuditLog
 from ghapp.store.connect import connect
 from tests.support import commands
 from tests.support.keys import private_key
@@ -199,11 +200,23 @@ def test_a_key_of_another_app_is_reported_in_one_line(tmp_path):
         assert failed.stderr == "", "the reason is printed once"
         away = ghapp("sweep", **{**theirs, **ours, "GHAPP_GITHUB_API_URL": "http://127.0.0.1:1"})
         assert "check GHAPP_GITHUB_API_URL" in one_line(away, 1)
+        assert asyncio.run(audited(url, sandbox.installation_id())) == [
+            ("command", "sweep", "failed: GitHubUnavailable"),
+            ("command", "sweep", "found no suspect"),
+        ]
         unknown = ghapp("sweep", "--org", "unknown", **{**theirs, **ours})
         assert "unknown: the App is not installed there; known are acme" in one_line(unknown, 2)
         name = json.loads(ghapp("runners", "--json", **{**theirs, **ours}).stdout)["runners"][0]["name"]
         explained = ghapp("explain", "acme", name, COLUMNS="20", FORCE_COLOR="1", NO_COLOR="1", **{**theirs, **ours})
         assert f"acme {name}\n" in explained.stdout, "a name is not wrapped in a narrow terminal"
+
+
+async def audited(url, installation):
+    async with connect(url) as redis:
+        return [
+            (each.channel, each.action, each.result.partition(",")[0])
+            for each in await AuditLog(redis).latest(installation, 10)
+        ]
 
 
 @pytest.mark.parametrize(

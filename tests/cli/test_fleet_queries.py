@@ -319,8 +319,10 @@ async def test_what_happens_next_to_a_lost_runner_is_the_same_in_both_commands(k
     words = "remediation is paused by mona: a move"
     assert words in (await known.ask("runners")).stdout
     assert f"; {words}" in (await known.ask("explain", "acme", "linux-2")).stdout
-    lost_at = time_of(now - 30)
-    assert f"replacement: waiting since {lost_at}; {words}\n" in (await known.ask("explain", "acme", "linux-2")).stdout
+    paused_at = time_of(now)  # after the loss
+    assert (
+        f"replacement: waiting since {paused_at}; {words}\n" in (await known.ask("explain", "acme", "linux-2")).stdout
+    )
     found = (await known.json("explain", "acme", "linux-2"))["remediation"]
     assert (found["status"], found["blocked_by"], found["text"]) == ("waiting", "pause", words)
 

@@ -545,6 +545,14 @@ def test_reaped_pods_of_no_known_pool_count_for_all_pools():
     assert (counted.lost, counted.expected) == (103, 203)
 
 
+@pytest.mark.parametrize(
+    ("own_at", "whole_at", "is_whole"), [(0, 0, True), (0, 60, False), (60, 0, True)], ids=["both", "own", "whole"]
+)
+def test_of_two_proving_fuses_the_one_whose_batch_began_first_is_what_a_pool_waits_for(own_at, whole_at, is_whole):
+    own, whole = (Fuse(Position.PROVING, since=NOW, batch_at=NOW + at) for at in (own_at, whole_at))
+    assert (fuse_of({POOL: own, ALL_POOLS: whole}, POOL) is whole) is is_whole
+
+
 # Runners that are not needed are written off; runners that may be needed are not.
 
 STOPPED = Fuse(Position.STOPPED, since=NOW - 2000, batch=3, allowed=3, stopped_at=NOW - 1200)

@@ -104,7 +104,7 @@ def test_a_text_is_split_into_plain_text_code_and_names_of_schemas():
 
 
 def test_each_schema_that_the_reference_mentions_is_a_link_to_its_place():
-    html = page(description())
+    html = page(description(), "http://127.0.0.1:8000")
     linked, places = set(re.findall('href="#([^"]+)"', html)), set(re.findall('id="([^"]+)"', html))
     assert linked <= places
     assert description()["components"]["schemas"].keys() <= places
