@@ -130,7 +130,7 @@ NEEDS_ITS_ORG = "the id of a job needs its ORG, because several organizations ar
 def why(org_and_job: tuple[str, ...], *, web: bool, output: CommandOutput) -> None:
     """Show a job's whole story: why it waits or waited, which runner took it, how that died, where it runs again.
 
-    JOB_OR_URL: the id or the URL of a job (its page at GitHub or here, its check run) or of a run. ORG is needed beside
+    JOB_OR_URL: the id or the URL of a job (its page at GitHub or here) or of a run. ORG is needed beside
     an id where several organizations are known. A URL needs none: the organization, repository or enterprise whose
     runner took the job answers, and for a job that waits the organization.
 

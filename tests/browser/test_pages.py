@@ -166,7 +166,7 @@ def test_an_owner_pauses_and_resumes(open_page, fleet, script):
     page.get_by_label("Pool").select_option("linux-4vcpu")
     page.get_by_label("Reason").fill("driver <update>")
     page.get_by_role("button", name="Pause remediation").click()
-    expect(page.get_by_text("The pause is in effect")).to_be_visible()
+    expect(page.get_by_text("Remediation was paused: ")).to_be_visible()
     expect(page.get_by_text("Remediation is paused in linux-4vcpu by mona").first).to_be_visible()
     expect(page.get_by_text("driver <update>").first).to_be_visible()
     copy = page.locator(".command").filter(has_text="ghapp resume acme --pool linux-4vcpu").get_by_role("button")
@@ -178,7 +178,7 @@ def test_an_owner_pauses_and_resumes(open_page, fleet, script):
         page.wait_for_function(wanted)
     page.get_by_role("link", name="Resume").click()
     page.get_by_role("button", name="Resume remediation").click()
-    expect(page.get_by_text("Remediation is resumed")).to_be_visible()
+    expect(page.get_by_text("Remediation was resumed")).to_be_visible()
     assert page.get_by_text("Remediation is paused in linux-4vcpu").count() == 0
     audited = page.get_by_role("region", name="Audit log")
     expect(audited.get_by_role("row").filter(has_text="pause linux-4vcpu").first).to_be_visible()

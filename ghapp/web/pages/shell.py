@@ -12,11 +12,11 @@ from ghapp.web.pages.views.wording import due
 
 NOTICES = {
     "sweep": "A sweep is queued. Its outcome is shown here when it is known.",
-    "paused": "The pause is in effect; until it ends, nothing is removed or replaced there.",
+    "paused": "Remediation was paused: nothing is removed or replaced there until the pause ends.",
     "already-paused": "Remediation was paused before; that pause, its reason and its end stay in effect.",
-    "extended": "The pause ends later now.",
+    "extended": "The pause was extended.",
     "changed": "The pause was changed.",
-    "resumed": "Remediation is resumed, and a sweep is queued.",
+    "resumed": "Remediation was resumed, and a sweep was queued.",
     "nothing-to-resume": "There was no pause and no stopped fuse to resume. A sweep is queued.",
     "check": "A look at this runner is queued. Its outcome is shown here when it is known.",
     "rerun": "The re-run is requested. Its outcome is shown here when it is known.",
