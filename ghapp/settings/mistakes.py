@@ -16,6 +16,9 @@ from ghapp.wording import counted
 MOST_NAMED = 20
 """Mistakes in a message; those beyond are counted."""
 
+MOST_DIGITS = 9
+"""Of the place of a pool in the file. A name may be a number of any length, of which Python reads 4,300 digits."""
+
 T = TypeVar("T")
 P = ParamSpec("P")
 
@@ -130,7 +133,7 @@ def _named(pools: Sequence[_Section], rest: str) -> tuple[Sequence[_Section], st
     for wanted, of_it in ((rest, ""), (name, key)):
         if named := [each for each in pools if _is_named(each, wanted)]:
             return named, of_it
-        if wanted.isdecimal() and 1 <= int(wanted) <= len(pools):
+        if wanted.isdecimal() and len(wanted) <= MOST_DIGITS and 1 <= int(wanted) <= len(pools):
             return [pools[int(wanted) - 1]], of_it
     return (), ""
 

@@ -48,6 +48,7 @@ fraction = 3
         ("[[pools]] 1", 7),
         ("[[pools]] 3 name", None),
         ("[[pools]] 0 name", None),
+        (f"[[pools]] {'9' * 5000} labels", None),
         ("[[pools]] unknown labels", None),
         ("[fuse] fraction", None),
         ("GHAPP_REDIS_URL", None),
