@@ -6,11 +6,13 @@ import json
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
 import click
 
+from ghapp.cli.api_connection import only_org, query
 from ghapp.cli.completion import complete_orgs, complete_pools
 from ghapp.cli.context import redraw, settings_here
 from ghapp.errors import ConfigurationError, GhappError
@@ -226,6 +228,14 @@ def links(org: str) -> PageLinks:
     if base is None:
         raise ConfigurationError("--web: set GHAPP_PUBLIC_URL or GHAPP_URL to the address of the page")
     return PageLinks(base, org)
+
+
+def links_of(org: str | None) -> PageLinks | None:
+    """Returns the addresses of an organization's pages; without `org` of the only one that is known, else None."""
+    if org is None:
+        with suppress(GhappError):  # a page can be opened without Redis or a token
+            org = query(only_org)
+    return None if org is None else links(org)
 
 
 def open_page(url: str | None) -> None:

@@ -17,6 +17,7 @@ from ghapp.cli.options import (
     json_fields,
     limit,
     links,
+    links_of,
     open_page,
     sort,
 )
@@ -43,7 +44,7 @@ def deaths(
     Example: ghapp deaths --org acme --pool linux-4vcpu
     """
     if web:
-        open_page(links(org).selected("deaths", pool=pool, cause=cause) if org else links("").home)
+        open_page(pages.selected("deaths", pool=pool, cause=cause) if (pages := links_of(org)) else links("").home)
         return
     found = query_of_pool(lambda client: client.deaths(org, pool, cause, limit), org, pool)
     if sort != "time":

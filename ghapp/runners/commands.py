@@ -24,6 +24,7 @@ from ghapp.cli.options import (
     OutputCommand,
     json_fields,
     links,
+    links_of,
     open_page,
     sort,
 )
@@ -154,7 +155,7 @@ def runners(
 
     if web:
         shown = "all" if everyone else state
-        open_page(links(org).selected("runners", pool=pool, state=shown) if org else links("").home)
+        open_page(pages.selected("runners", pool=pool, state=shown) if (pages := links_of(org)) else links("").home)
         return
 
     async def read(client: ApiClient) -> FleetDocuments:

@@ -6,7 +6,7 @@ import click
 
 from ghapp.cli.api_connection import query
 from ghapp.cli.context import show
-from ghapp.cli.options import ORG, WATCH, WEB, CommandOutput, OutputCommand, json_fields, links, open_page
+from ghapp.cli.options import ORG, WATCH, WEB, CommandOutput, OutputCommand, json_fields, links, links_of, open_page
 from ghapp.versions.documents import VersionDocument
 
 
@@ -23,7 +23,7 @@ def versions(org: str | None, *, web: bool, output: CommandOutput) -> None:
     Example: ghapp versions --org acme
     """
     if web:
-        open_page(links(org).versions if org else links("").home)
+        open_page(pages.versions if (pages := links_of(org)) else links("").home)
         return
     found = query(lambda client: client.versions(org))
     if output.is_json:

@@ -22,6 +22,7 @@ from ghapp.cli.options import (
     json_fields,
     limit,
     links,
+    links_of,
     open_page,
     sort,
 )
@@ -88,9 +89,8 @@ def jobs(
         message = f"{sha!r} is not the id of a commit, or its first {SHORTEST_SHA} digits or more"
         raise click.BadParameter(message, param_hint="--sha")
     if web:
-        scope = org or query(only_org)
         selected = {"pool": pool, "state": STATE_OF_PAGE.get(state or "", state), "text": runner or sha}
-        open_page(links(scope).selected("jobs", **selected) if scope else links("").home)
+        open_page(pages.selected("jobs", **selected) if (pages := links_of(org)) else links("").home)
         return
     reference = PullReference.parse(pull)
     if pull and reference is None:

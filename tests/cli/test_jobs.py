@@ -114,6 +114,20 @@ async def test_the_page_of_jobs_opens_as_they_are_selected(known, options, addre
     assert opened.stdout == f"https://ghapp.example.com{address}\n"
 
 
+@pytest.mark.parametrize(
+    ("words", "address"),
+    [
+        (["runners", "--state", "lost"], "/orgs/acme/runners?state=invalidated"),
+        (["deaths", "--pool", "gpu"], "/orgs/acme/deaths?pool=gpu"),
+        (["versions"], "/orgs/acme/versions"),
+    ],
+    ids=str,
+)
+async def test_the_page_of_a_list_needs_no_org_where_one_is_known(known, words, address):
+    opened = await known.ask(*words, "--web", GHAPP_PUBLIC_URL="https://ghapp.example.com")
+    assert opened.stdout == f"https://ghapp.example.com{address}\n"
+
+
 async def test_runners_are_listed_with_the_queue_of_each_pool(known):
     await three_jobs(known)
     pools = {each["pool"]: each for each in (await known.json("runners"))["pools"]}

@@ -165,6 +165,9 @@ async def test_the_number_of_runners_not_listed_is_shown(known):
 
 PAGES = {
     ("runners",): "/",
+    ("jobs", "--queued"): "/",
+    ("deaths",): "/",
+    ("versions",): "/",
     ("runners", "--org", "acme"): "/orgs/acme/runners",
     ("jobs", "--org", "acme"): "/orgs/acme/jobs",
     ("deaths", "--org", "acme"): "/orgs/acme/deaths",
