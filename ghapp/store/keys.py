@@ -408,6 +408,17 @@ def waits(installation: int) -> str:
     return f"ghapp:{installation}:waits"
 
 
+@keys_of(
+    STRING,
+    KeyBound(number="one per check run on a commit: 680 an hour; at most 200 ids each", seconds=MONTH),
+    (WORKER,),
+    (WEB, COMMANDS),
+)
+def check_run_jobs(installation: int, check_run: int) -> str:
+    """The ids of the jobs that this check run "Runner post-mortem" or "Runner queue" is about."""
+    return f"ghapp:{installation}:check-run-jobs:{check_run}"
+
+
 @keys_of(SORTED_SET, KeyBound(most=100, seconds=MONTH), (WORKER,), (WEB, COMMANDS))
 def pull(installation: int, repository: str, number: int) -> str:
     """Commit that was the head of this pull request → when it became known."""

@@ -8,6 +8,7 @@ import pytest
 
 from ghapp.deaths.cause import HAPPENED, Cause, not_yours
 from ghapp.deaths.death import DeadJob, Death, Sighting
+from ghapp.deaths.job_story import JobStep
 from ghapp.deaths.page_views import (
     CAUSES,
     FINAL,
@@ -340,7 +341,15 @@ def test_the_page_shows_the_state_of_the_re_run_or_why_there_is_none(known, sent
 
 def test_a_visitor_without_the_button_is_referred_to_the_check_run():
     (sentence,) = post_mortem(manages=False).rerun.sentences
-    assert sentence == 'The button "Re-run this job" of the check run "Runner post-mortem" runs it again.'
+    assert sentence == 'The button "Re-run anyway" of the check run "Runner post-mortem" runs it again.'
+
+
+def test_the_steps_come_with_their_addresses_and_the_button_says_that_nothing_was_changed():
+    step = JobStep("change the job so that it eats less", "it ate too much", JOB.html_url)
+    shown = post_mortem(known=GRANTED._replace(steps=(step,))).rerun
+    assert [(each.step, each.url) for each in shown.steps] == [("Change the job so that it eats less.", JOB.html_url)]
+    assert (shown.has_button, shown.button) == (True, "Re-run anyway")
+    assert post_mortem(WORST._replace(cause=Cause.TERMINATED, reason="Error")).rerun.button == "Re-run this job"
 
 
 def test_every_refusal_has_a_text():
