@@ -223,12 +223,13 @@ def job_summary(job: Job, outcome: JobOutcome, now: float) -> JobSummary | None:
     if outcome.death is None:
         return None
     cause, rerun, later = outcome.death.cause, outcome.rerun, later_attempt(job, outcome, now)
+    is_tried_again = outcome.note is not None and (outcome.note.next_at or 0.0) > now
     if later is not None:
         again = f"attempt {later.attempt} of the run: {later.where}"
     elif rerun is not None and rerun.state is not RerunState.REFUSED:
         again = f"its re-run as attempt {rerun.attempt + 1} was requested"
     elif is_over(job, now):
-        again = "it was not run again"
+        again = f"it was not run again{' yet' if is_tried_again else ''}"
     else:
         again = "GitHub has not ended the job yet"
     return JobSummary(f"its runner died ({cause}): {_within(HAPPENED[cause])}", again, later)

@@ -272,6 +272,13 @@ OOM_SUMMARY = "its runner died (host-oom): the runner was killed because its con
         (RUNNING, JobOutcome(DIED), "GitHub has not ended the job yet", None),
         (FAILED, JobOutcome(DIED), "it was not run again", None),
         (FAILED, JobOutcome(DIED, ASKED._replace(state=RerunState.REFUSED)), "it was not run again", None),
+        (FAILED, JobOutcome(DIED, note=RerunNote("RunNotOver", AUTO, NOW, NOW)), "it was not run again", None),
+        (
+            FAILED,
+            JobOutcome(DIED, note=RerunNote("RunNotOver", AUTO, NOW, NOW + MICROSECOND)),
+            "it was not run again yet",
+            None,
+        ),
         (FAILED, JobOutcome(DIED, ASKED), "its re-run as attempt 2 was requested", None),
         (FAILED, JobOutcome(DIED, ACCEPTED), "its re-run as attempt 2 was requested", None),
         (FAILED, JobOutcome(DIED, attempts=(AGAIN,)), "attempt 2 of the run: queued", 9),
@@ -282,7 +289,17 @@ OOM_SUMMARY = "its runner died (host-oom): the runner was killed because its con
             10,
         ),
     ],
-    ids=["goes on", "not run again", "refused", "requested", "accepted", "queued again", "the latest attempt"],
+    ids=[
+        "goes on",
+        "not run again",
+        "refused",
+        "no more tries",
+        "tried again",
+        "requested",
+        "accepted",
+        "queued again",
+        "the latest attempt",
+    ],
 )
 def test_a_dead_runners_job_begins_with_how_the_runner_died_and_whether_it_runs_again(known, outcome, again, later):
     summary = job_summary(known, outcome, NOW)
