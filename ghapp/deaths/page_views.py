@@ -28,6 +28,7 @@ from ghapp.deaths.rerun import (
     RerunState,
     may_be_repeated,
     refusal,
+    why_not,
 )
 from ghapp.deaths.texts import SIGHTINGS, memory_text
 from ghapp.report.documents import Fact
@@ -506,13 +507,13 @@ def _progress(rerun: Rerun, now: float) -> Iterable[str]:
 
 def _tried(note: RerunNote, now: float) -> str:
     at = moment(note.at, now)
-    words = WHY_NOT[RerunRefusal(note.reason)] if note.reason in set(RerunRefusal) else note.reason
+    words = why_not(RerunRefusal(note.reason)) if note.reason in set(RerunRefusal) else note.reason
     again = moment(note.next_at, now)
     later = f" It is tried again {again.text}." if again is not None and (note.next_at or 0.0) > now else ""
     when = "" if at is None else f" {at.text}"
     if note.by == AUTO:
-        return f"ghapp looked at it{when}, and does not run it again. {words}{later}"
-    return f"{note.by} tried to run it again{when}. {words}{later}"
+        return f"Not run again (looked at{when}): {words}.{later}"
+    return f"{note.by} tried to run it again{when}: {words}.{later}"
 
 
 def _who(by: str) -> str:

@@ -396,7 +396,7 @@ def jobs(installation: int) -> str:
 @keys_of(
     HASH,
     KeyBound(
-        number="the jobs that have waited for a minute",
+        number="the jobs that have waited for half a minute",
         seconds=6 * DAY,
         time="; when the job has ended, with the next look at the queue",
     ),

@@ -25,7 +25,7 @@ from ghapp.deaths.page_views import (
     with_latest,
 )
 from ghapp.deaths.patterns import DeathPattern, PatternKind
-from ghapp.deaths.rerun import AUTO, WHY_NOT, Rerun, RerunNote, RerunRefusal, RerunRules, RerunState
+from ghapp.deaths.rerun import AUTO, WHY_NOT, Rerun, RerunNote, RerunRefusal, RerunRules, RerunState, why_not
 from ghapp.deaths.store import identity
 from ghapp.web.pages.views.deaths_chart import CHARTED, MOST_COUNTED
 from ghapp.web.pages.views.paging import PAGE_SIZE
@@ -324,13 +324,13 @@ def test_the_re_run_button_follows_the_rules_of_the_check_runs_button(changes, k
         (
             GRANTED._replace(note=RerunNote("RunNotOver", "mona", NOW - 60, NOW + 60)),
             (
-                f"mona tried to run it again 1 min ago. {WHY_NOT[RerunRefusal.RUN_NOT_OVER]} It is tried again in 1 min.",
+                f"mona tried to run it again 1 min ago: {why_not(RerunRefusal.RUN_NOT_OVER)}. It is tried again in 1 min.",
                 "GitHub can run this job again, and the jobs that depend on it.",
             ),
         ),
         (
             GRANTED._replace(note=RerunNote("RerunLimit", AUTO, NOW - 60)),
-            (f"ghapp looked at it 1 min ago, and does not run it again. {WHY_NOT[RerunRefusal.TOO_MANY]}",),
+            (f"Not run again (looked at 1 min ago): {why_not(RerunRefusal.TOO_MANY)}.",),
         ),
     ],
     ids=["possible", "not granted", "accepted", "not confirmed", "refused", "tried again later", "final"],

@@ -456,7 +456,7 @@ async def test_the_reason_why_the_last_request_was_not_sent_is_shown(signed_in, 
     await grant(redis, at_work)
     await Reruns(redis).note(at_work, 7011, RerunNote("RunNotOver", "mona", NOW - 60, NOW + 60))
     page = (await (await signed_in("mona")).get("/orgs/acme/deaths/a")).text
-    assert "mona tried to run it again 1 min ago. Other jobs of the run go on" in page
+    assert "mona tried to run it again 1 min ago: other jobs of the run go on" in page
 
 
 async def test_without_the_permission_there_is_no_button(signed_in, asked, at_work):
