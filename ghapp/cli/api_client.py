@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple, cast
-from urllib.parse import quote, unquote
+from urllib.parse import quote, unquote, urlsplit
 
 import httpx
 
@@ -70,6 +70,11 @@ _CHECK_RUN = re.compile(
 _RUN = re.compile(rf"https?://\S*/actions/runs/{_ID}(?:[/?#]\S*)?", re.ASCII)
 
 
+def host_of(url: str) -> str:
+    """Returns the host of a URL, with its port; empty for another text."""
+    return urlsplit(url).netloc.lower() if "://" in url else ""
+
+
 class JobReference(NamedTuple):
     """What a person names: a job, or all jobs of a run.
 
@@ -77,6 +82,8 @@ class JobReference(NamedTuple):
         repository: that of a URL; empty without one.
         scope: that of the address of one of our pages, or of our API; empty without one.
         is_number: True for a run that may as well be a job: no URL says which.
+        is_check_run: True for a check run: that of a job has the job's id; one of ours is about other jobs.
+        host: that of a URL of GitHub; empty without one.
     """
 
     job_id: int | None = None
@@ -84,26 +91,30 @@ class JobReference(NamedTuple):
     repository: str = ""
     scope: str = ""
     is_number: bool = False
+    is_check_run: bool = False
+    host: str = ""
 
     @classmethod
     def parse(cls, text: str) -> JobReference | None:
-        """Parses the id of a job, or the URL of a job, of its check run or of a run; None for anything else.
+        """Parses the id of a job, or the URL of a job, of a check run or of a run; None for anything else.
 
         The URL may be of a page or of the API, of GitHub's or of ours.
         """
-        repository = found[1] if (found := _REPOSITORY.match(text)) else ""
+        found = _REPOSITORY.match(text)
+        repository, host = ("", "") if found is None else (found[1], host_of(text))
         if found := _JOB.fullmatch(text):
-            return cls(job_id=int(found[1] or found[2]), repository=repository)
+            return cls(job_id=int(found[1] or found[2]), repository=repository, host=host)
         if found := _RUN.fullmatch(text):
-            return cls(run_id=int(found[1]), repository=repository)
+            return cls(run_id=int(found[1]), repository=repository, host=host)
         if found := _PAGE.fullmatch(text):
             return cls(job_id=int(found[2]), scope=address_in(unquote(found[1])))
         if found := _CHECK_RUN.fullmatch(text):
-            return cls(job_id=int(found[2]), repository=found[1])
+            return cls(job_id=int(found[2]), repository=found[1], is_check_run=True, host=host_of(text))
         return None
 
     def __str__(self) -> str:
         kind = "job or run" if self.is_number else "job" if self.run_id is None else "run"
+        kind = "check run" if self.is_check_run else kind
         return f"{kind} {self.job_id if self.run_id is None else self.run_id}"
 
 
@@ -242,6 +253,7 @@ class ApiClient:
             reference: has a repository if `org` is None. A number alone that is of no known job is of a run.
             org: the scope; None: each scope that may have run the jobs, and of those the one that did.
         """
+        await self.require_github(reference.host)
         scopes = await (self._scopes_of(reference.repository) if org is None else self._orgs(org))
         by_id = defaultdict[int, list[Any]](list)
         for name in scopes:
@@ -254,6 +266,14 @@ class ApiClient:
             raise UnknownWorkflowJobError(f"{', '.join(scopes)} {reference}: not known; {KNOWN_JOBS}; see `{see}`")
         return [max(each, key=_is_answered_there) for each in by_id.values()]
 
+    async def require_github(self, host: str) -> None:
+        """Raises UnknownWorkflowJobError if a host (empty: none) is not that of the server's GitHub, or of its API."""
+        if not host:
+            return
+        known = host_of((await self._get("/v1/orgs"))["github_url"])
+        if host not in (known, f"www.{known}", f"api.{known}"):
+            raise UnknownWorkflowJobError(f"the URL is of {host}, and the GitHub of this server is {known}")
+
     async def _jobs_in(self, org: str, reference: JobReference) -> list[Any]:
         path = f"/v1/orgs/{path_segment(org)}/jobs"
         if reference.job_id is None:
@@ -261,7 +281,9 @@ class ApiClient:
         try:
             return [await self._get(f"{path}/{reference.job_id}")]
         except NoSuchObjectError:
-            return []
+            if not reference.is_check_run:
+                return []
+        return [each async for each in self._pages(path, "jobs", {"check_run": reference.job_id})]
 
     async def _scopes_of(self, repository: str) -> list[str]:
         """Returns the scopes whose runners may take a repository's jobs, as far as the token may read them.

@@ -260,20 +260,31 @@ _USED_UP = {
 }
 
 
+_LESS_MEMORY = "change the job so that it needs less memory, or runs in a pool with more"
 _BEFORE_A_RERUN = {
-    Cause.HOST_OOM: "needs less memory, or runs in a pool with more",
-    OwnReason.STORAGE_LIMIT: "writes less, or runs in a pool with more storage",
-    DEADLINE_EXCEEDED: "takes less time, or runs in a pool that permits more",
+    Cause.HOST_OOM: _LESS_MEMORY,
+    Cause.GUEST_OOM_OR_KILL: _LESS_MEMORY,
+    Cause.VERSION_DEPRECATED: "have the platform team update the runner",
+    OwnReason.STORAGE_LIMIT: "change the job so that it writes less, or runs in a pool with more storage",
+    DEADLINE_EXCEEDED: "change the job so that it takes less time, or runs in a pool that permits more",
 }
-"""What a job has to do before it is run again: unchanged, it may end in the same way."""
+"""What a person changes before the job is run again: unchanged, it may end in the same way."""
+
+
+def needed_change(cause: Cause, reason: str) -> str:
+    """Returns what a person has to change before a re-run; empty if this need not end the next attempt, too."""
+    return _BEFORE_A_RERUN.get(reason) or _BEFORE_A_RERUN.get(cause, "")
 
 
 def rerun_step(cause: Cause, reason: str) -> str:
     """Returns what the developer of a job that failed by this death does next."""
-    change = _BEFORE_A_RERUN.get(reason) or _BEFORE_A_RERUN.get(cause)
-    if change is None:
-        return "run it again at GitHub (Re-run jobs)"
-    return f"change the job so that it {change}; then run it again at GitHub (Re-run jobs)"
+    rerun, change = "run it again at GitHub (Re-run jobs)", needed_change(cause, reason)
+    return f"{change}; then {rerun}" if change else rerun
+
+
+def rerun_label(cause: Cause, reason: str) -> str:
+    """Returns the text of the button that runs the job again: at most 20 characters, as GitHub permits."""
+    return "Re-run anyway" if needed_change(cause, reason) else "Re-run this job"
 
 
 NO_JOB = "No job is known to have been interrupted."

@@ -11,10 +11,10 @@ from enum import StrEnum
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from ghapp.deaths.cause import HAPPENED, OwnReason, not_yours, rerun_step
-from ghapp.deaths.death import Death
+from ghapp.deaths.cause import HAPPENED, OwnReason, needed_change, not_yours, rerun_step
+from ghapp.deaths.death import DeadJob, Death
 from ghapp.deaths.job_death import RunnerAfter
-from ghapp.deaths.rerun import AUTO, WHY_NOT, Rerun, RerunNote, RerunRefusal, RerunState
+from ghapp.deaths.rerun import AUTO, Rerun, RerunNote, RerunRefusal, RerunState, why_not
 from ghapp.untrusted_text import shell_command
 from ghapp.wording import clock_time, duration
 from ghapp.workflow_jobs.capacity import NOT_ASSIGNED_SECONDS
@@ -37,16 +37,15 @@ class StoryStep(StrEnum):
     NEXT_ATTEMPT = "next-attempt"
 
 
-TO_RUN_AGAIN = "; to run it again: "
-
 _ORDER = {step: place for place, step in enumerate(StoryStep)}
 
 
 class StoryEvent(NamedTuple):
     """One event: when (None: not known), which step, and what happened, as a part of a sentence.
 
-    `command` runs the job again, where that is still to be done. `follows_rerun`: it came of the re-run, and stands
-    after it: GitHub's dates are whole seconds, of another clock.
+    `command` runs the job again, where that is still to be done; `needs_change`: it ends in the same way unless
+    something is changed first. `follows_rerun`: it came of the re-run, and stands after it: GitHub's dates are whole
+    seconds, of another clock.
     """
 
     at: float | None
@@ -54,11 +53,17 @@ class StoryEvent(NamedTuple):
     text: str
     follows_rerun: bool = False
     command: str = ""
+    needs_change: bool = False
+
+    @property
+    def before_command(self) -> str:
+        """The text as it stands before the command."""
+        return f"{self.text}; to run it again{' unchanged' if self.needs_change else ''}: "
 
     @property
     def full_text(self) -> str:
         """The text with the command between backticks; the text itself may have backticks of anybody's names."""
-        return f"{self.text}{TO_RUN_AGAIN}`{self.command}`" if self.command else self.text
+        return f"{self.before_command}`{self.command}`" if self.command else self.text
 
 
 class LaterAttempt(NamedTuple):
@@ -67,6 +72,41 @@ class LaterAttempt(NamedTuple):
     attempt: int
     job_id: int
     where: str
+
+
+class JobSummary(NamedTuple):
+    """How the runner of a job died, and whether the job runs again: what every surface begins with.
+
+    Attributes:
+        text: how the runner died, as a part of a sentence.
+        again: whether the job runs again; the latest attempt, if one is known.
+        later: that attempt; None without one.
+    """
+
+    text: str
+    again: str
+    later: LaterAttempt | None = None
+
+    def __str__(self) -> str:
+        return f"{self.text}; {self.again}"
+
+
+class FailedBy(StrEnum):
+    """What a job failed by. `pending`: its runner's death is being looked for; `job`: its runner did not die."""
+
+    RUNNER = "runner"
+    STEP = "step"
+    JOB = "job"
+    PENDING = "pending"
+    UNKNOWN = "unknown"
+
+
+_FAILED_BY = {
+    FailedBy.STEP: "a step failed",
+    FailedBy.JOB: "its runner did not die",
+    FailedBy.PENDING: "cause being looked for",
+    FailedBy.UNKNOWN: "cause not known",
+}
 
 
 class JobOutcome(NamedTuple):
@@ -178,6 +218,68 @@ def rerun_command(job_id: int, repository: str, html_url: str = "") -> str:
     return shell_command("gh", "run", "rerun", "--job", str(job_id), "--repo", place) if repository else ""
 
 
+def job_summary(job: Job, outcome: JobOutcome, now: float) -> JobSummary | None:
+    """Returns how a job's runner died, and whether the job runs again; None if no death of its runner is known."""
+    if outcome.death is None:
+        return None
+    cause, rerun, later = outcome.death.cause, outcome.rerun, later_attempt(job, outcome, now)
+    is_tried_again = outcome.note is not None and (outcome.note.next_at or 0.0) > now
+    if later is not None:
+        again = f"attempt {later.attempt} of the run: {later.where}"
+    elif rerun is not None and rerun.state is not RerunState.REFUSED:
+        again = f"its re-run as attempt {rerun.attempt + 1} was requested"
+    elif is_over(job, now):
+        again = f"it was not run again{' yet' if is_tried_again else ''}"
+    else:
+        again = "GitHub has not ended the job yet"
+    return JobSummary(f"its runner died ({cause}): {_within(HAPPENED[cause])}", again, later)
+
+
+def failed_by(job: Job, outcome: JobOutcome, now: float) -> FailedBy | None:
+    """Returns what a job failed by: its runner, or its own steps; None if it did not fail, or was not taken."""
+    if not is_over(job, now) or job.conclusion in NOT_TO_REPEAT:
+        return None
+    if outcome.death is not None:
+        return FailedBy.RUNNER
+    if (after := outcome.runner_after) is None:
+        return None
+    if after.pending_until(now) is not None:
+        return FailedBy.PENDING
+    if after.a_step_failed:
+        return FailedBy.STEP
+    return FailedBy.JOB if after.exited or after.is_online else FailedBy.UNKNOWN
+
+
+def failure_text(conclusion: str, by: str | None, cause: str = "") -> str:
+    """Returns how a job ended, and by what, in the few words of a column.
+
+    Args:
+        conclusion: as GitHub names it.
+        by: a `FailedBy`, possibly of another version; None if it did not fail.
+        cause: of its runner's death.
+    """
+    if cause:
+        return f"runner died: {cause}"
+    ended = conclusion.replace("_", " ")
+    return f"{ended}: {_FAILED_BY[FailedBy(by)]}" if by in set(_FAILED_BY) else ended
+
+
+def job_of_death(death: Death) -> Job:
+    """Returns the job of a death as far as the death's record has it, where no delivery has reported it."""
+    known = death.job or DeadJob(0)
+    return Job(
+        known.id,
+        "over" if known.conclusion else "running",
+        (),
+        known.repository,
+        death.at,
+        name=known.name,
+        head_sha=known.head_sha,
+        html_url=known.html_url,
+        conclusion=known.conclusion,
+    )
+
+
 def may_be_run_again(job: Job, outcome: JobOutcome) -> bool:
     """True if the job failed by its runner, is over, and no re-run of it was accepted or is under way."""
     is_asked = outcome.rerun is not None and outcome.rerun.state is RerunState.REQUESTED
@@ -195,8 +297,7 @@ def next_steps(job: Job, outcome: JobOutcome, now: float) -> tuple[JobStep, ...]
     if not may_be_run_again(job, outcome):
         return ()
     cause, reason = outcome.death.cause, outcome.death.reason
-    words = not_yours(cause, reason).removesuffix(".")
-    return (JobStep(rerun_step(cause, reason), f"{words[:1].lower()}{words[1:]}", job.html_url),)
+    return (JobStep(rerun_step(cause, reason), _within(not_yours(cause, reason).removesuffix(".")), job.html_url),)
 
 
 def other_attempts(job: Job, jobs: Iterable[Job]) -> tuple[Job, ...]:
@@ -234,6 +335,11 @@ def how_known(death: Death) -> str:
     return f"its pod disappeared before an end was seen{reason}" if death.pod else f"how is not on record{reason}"
 
 
+def _within(sentence: str) -> str:
+    """Returns a sentence as a part of another one."""
+    return f"{sentence[:1].lower()}{sentence[1:]}"
+
+
 def _queued(job: Job, pool: str, outcome: JobOutcome) -> StoryEvent:
     if pool:
         text = f"queued for pool {pool}"
@@ -266,8 +372,7 @@ def _taken(job: Job, now: float) -> Iterable[StoryEvent]:
         return
     waited = max(0.0, job.started_at - job.queued_at)
     text = f"taken by {_runner(job)} after {duration(waited)}"
-    if waited >= NOT_ASSIGNED_SECONDS:
-        text += _reason(job) or "; what it waited for is not known"
+    text += _reason(job) or ("; what it waited for is not on record" if waited >= NOT_ASSIGNED_SECONDS else "")
     yield StoryEvent(job.started_at, StoryStep.TAKEN, text)
 
 
@@ -283,8 +388,7 @@ def _runner(job: Job) -> str:
 def _died(job: Job, death: Death | None, now: float) -> Iterable[StoryEvent]:
     if death is None:
         return
-    words = HAPPENED[death.cause]
-    yield StoryEvent(death.ended_at, StoryStep.DIED, f"{words[:1].lower()}{words[1:]}: {how_known(death)}")
+    yield StoryEvent(death.ended_at, StoryStep.DIED, f"{_within(HAPPENED[death.cause])}: {how_known(death)}")
     if not is_over(job, now):
         yield StoryEvent(
             None,
@@ -332,7 +436,9 @@ def _conclusion(job: Job) -> str:
 def _rerun(outcome: JobOutcome, later: Sequence[Job], now: float, command: str) -> Iterable[StoryEvent]:
     """Yields what is known of a re-run; `command` runs the job again, where that is still to be done."""
     rerun, note = outcome.rerun, outcome.note
-    by_hand = command if outcome.death is not None and not later else ""
+    death = outcome.death
+    by_hand = command if death is not None and not later else ""
+    is_changed_first = death is not None and bool(needed_change(death.cause, death.reason))
     if rerun is not None:
         result = {
             RerunState.REQUESTED: "GitHub has not confirmed it yet",
@@ -340,16 +446,20 @@ def _rerun(outcome: JobOutcome, later: Sequence[Job], now: float, command: str) 
             RerunState.REFUSED: f"GitHub refused it{f': {rerun.why}' if rerun.why else ''}",
         }[rerun.state]
         text = f"a re-run was requested by {rerun_requester(rerun.by)}; {result}"
-        yield StoryEvent(rerun.at, StoryStep.RERUN, text, command=by_hand if rerun.state is RerunState.REFUSED else "")
+        offered = by_hand if rerun.state is RerunState.REFUSED else ""
+        yield StoryEvent(rerun.at, StoryStep.RERUN, text, command=offered, needs_change=is_changed_first)
     elif note is not None:
-        words = WHY_NOT[RerunRefusal(note.reason)] if note.reason in set(RerunRefusal) else f"{note.reason}."
+        reason = RerunRefusal(note.reason) if note.reason in set(RerunRefusal) else None
+        words = note.reason if reason is None else why_not(reason)
         again = (note.next_at or 0.0) - now
         retry = f"; tried again in {duration(again)}" if again > 0 else ""
-        by = "ghapp" if note.by == AUTO else note.by
-        text = f"not run again by {by}: {words[:1].lower()}{words[1:].removesuffix('.')}"
-        yield StoryEvent(note.at, StoryStep.RERUN, text + retry, command="" if retry else by_hand)
-    elif outcome.death is not None and not later:
-        yield StoryEvent(None, StoryStep.RERUN, "no re-run is known", command=by_hand)
+        by = "" if note.by == AUTO else f" by {note.by}"
+        offered = "" if retry else by_hand
+        text = f"not run again{by}: {words}{retry}"
+        yield StoryEvent(note.at, StoryStep.RERUN, text, command=offered, needs_change=is_changed_first)
+    elif death is not None and not later:
+        text = "no re-run is known"
+        yield StoryEvent(None, StoryStep.RERUN, text, command=by_hand, needs_change=is_changed_first)
 
 
 def rerun_requester(by: str) -> str:
@@ -376,7 +486,7 @@ def _next_attempts(outcome: JobOutcome, later: Sequence[Job], now: float) -> Ite
         if not is_ours and (known := by_attempt.get(each.attempt)) is not None:
             who = f", requested by {rerun_requester(known.by)}"
         text = f"attempt {each.attempt} of the run is job {each.id}{who}: {_where(each, now)}"
-        yield StoryEvent(each.queued_at, StoryStep.NEXT_ATTEMPT, text, follows_rerun=is_ours)
+        yield StoryEvent(_where_since(each, now), StoryStep.NEXT_ATTEMPT, text, follows_rerun=is_ours)
     if rerun is not None and rerun.state is RerunState.ACCEPTED and not later:
         text = f"no delivery of attempt {rerun.attempt + 1} is known, so neither is where it is now"
         yield StoryEvent(None, StoryStep.NEXT_ATTEMPT, text)
@@ -387,6 +497,13 @@ def _where(job: Job, now: float) -> str:
         on = f" on {job.runner_name}" if job.runner_name else ""
         return f"ended{on}: {_conclusion(job)}"
     return f"running on {_runner(job)}" if job.status == "running" else "queued"
+
+
+def _where_since(job: Job, now: float) -> float | None:
+    """Returns the time of what `_where` says; None if it is not known."""
+    if is_over(job, now):
+        return job.ended_at
+    return job.started_at if job.status == "running" else job.queued_at
 
 
 def _in_order(events: Iterable[StoryEvent]) -> list[StoryEvent]:

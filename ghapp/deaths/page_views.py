@@ -12,8 +12,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 from urllib.parse import quote, urlencode
 
-from ghapp.deaths.cause import HAPPENED, Cause, not_yours
+from ghapp.deaths.cause import HAPPENED, Cause, needed_change, not_yours, rerun_label
 from ghapp.deaths.death import LEAST_OF_BURST, DeadJob, Death, correlation
+from ghapp.deaths.job_story import JobStep
 from ghapp.deaths.patterns import DeathPattern, DeathSummary, PatternKind, death_patterns, death_summary
 from ghapp.deaths.post_mortem import JobFacts
 from ghapp.deaths.rerun import (
@@ -27,15 +28,16 @@ from ghapp.deaths.rerun import (
     RerunState,
     may_be_repeated,
     refusal,
+    why_not,
 )
-from ghapp.deaths.texts import SIGHTINGS, memory_text, needs_a_person
+from ghapp.deaths.texts import SIGHTINGS, memory_text
 from ghapp.report.documents import Fact
 from ghapp.web.pages.views.charts import ChartView
 from ghapp.web.pages.views.deaths_chart import CHARTED, MOST_COUNTED, deaths_over_time
 from ghapp.web.pages.views.paging import Paging, filter_of, page_of, paged, query_string, text_of
 from ghapp.web.pages.views.wording import Moment, TextPart, coded, moment, web_address
 from ghapp.wording import capitalized, counted, sentence
-from ghapp.workflow_jobs.page_views import Reads
+from ghapp.workflow_jobs.page_views import Reads, StepLine
 
 DAY = 86_400.0
 PERIODS = {"1": "24 hours", "7": "7 days", "30": "30 days"}
@@ -229,7 +231,7 @@ def deaths_page(
 
 def mark_of(cause: Cause, reason: str) -> str:
     """Returns the class of a cause's mark: `needed` if a person must act before the next attempt."""
-    return "needed" if needs_a_person(cause, reason) else "died"
+    return "needed" if needed_change(cause, reason) else "died"
 
 
 def pattern_sentence(pattern: DeathPattern, now: float) -> str:
@@ -312,6 +314,7 @@ class RerunKnown(NamedTuple):
         note: why the last try was not sent to GitHub; None if there was none.
         attempt: the job's attempt, as far as is known.
         later: where its later attempts are, or how they ended, in the words of the job's story.
+        steps: what its developer can do, in the same words.
     """
 
     rules: RerunRules
@@ -320,6 +323,7 @@ class RerunKnown(NamedTuple):
     note: RerunNote | None = None
     attempt: int = 1
     later: tuple[str, ...] = ()
+    steps: tuple[JobStep, ...] = ()
 
 
 class MomentLine(NamedTuple):
@@ -337,10 +341,12 @@ class DeathFact(NamedTuple):
 
 
 class RerunView(NamedTuple):
-    """The re-run: its state in sentences, and whether this visitor may request it here."""
+    """The re-run: what to do, its state in sentences, and whether this visitor may request it here, by which button."""
 
     sentences: tuple[str, ...]
     has_button: bool
+    button: str
+    steps: tuple[StepLine, ...] = ()
 
 
 class DeadJobView(NamedTuple):
@@ -473,18 +479,19 @@ def refusal_here(death: Death, known: RerunKnown, now: float) -> RerunRefusal | 
 
 def rerun_view(death: Death, known: RerunKnown, now: float, *, manages: bool) -> RerunView:
     """Returns what is known of the re-run of a death's job, and whether the visitor may request it."""
-    why = refusal_here(death, known, now)
+    why, label = refusal_here(death, known, now), rerun_label(death.cause, death.reason)
     if known.rerun is not None and why is RerunRefusal.ALREADY:
-        return RerunView((*_progress(known.rerun, now), *map(sentence, known.later)), has_button=False)
+        return RerunView((*_progress(known.rerun, now), *map(sentence, known.later)), has_button=False, button=label)
     sentences = [] if known.note is None else [_tried(known.note, now)]
     sentences += map(sentence, known.later)
     if why is not None and (known.note is None or known.note.reason != why.value):
         sentences.append(WHY_NOT[why])
     elif why is None and not manages:
-        sentences.append('The button "Re-run this job" of the check run "Runner post-mortem" runs it again.')
+        sentences.append(f'The button "{label}" of the check run "Runner post-mortem" runs it again.')
     elif why is None:
         sentences.append("GitHub can run this job again, and the jobs that depend on it.")
-    return RerunView(tuple(sentences), has_button=why is None and manages)
+    steps = tuple(StepLine(sentence(each.step), url=web_address(each.url)) for each in known.steps)
+    return RerunView(tuple(sentences), has_button=why is None and manages, button=label, steps=steps)
 
 
 def _progress(rerun: Rerun, now: float) -> Iterable[str]:
@@ -500,13 +507,13 @@ def _progress(rerun: Rerun, now: float) -> Iterable[str]:
 
 def _tried(note: RerunNote, now: float) -> str:
     at = moment(note.at, now)
-    words = WHY_NOT[RerunRefusal(note.reason)] if note.reason in set(RerunRefusal) else note.reason
+    words = why_not(RerunRefusal(note.reason)) if note.reason in set(RerunRefusal) else note.reason
     again = moment(note.next_at, now)
     later = f" It is tried again {again.text}." if again is not None and (note.next_at or 0.0) > now else ""
     when = "" if at is None else f" {at.text}"
     if note.by == AUTO:
-        return f"ghapp looked at it{when}, and does not run it again. {words}{later}"
-    return f"{note.by} tried to run it again{when}. {words}{later}"
+        return f"Not run again (looked at{when}): {words}.{later}"
+    return f"{note.by} tried to run it again{when}: {words}.{later}"
 
 
 def _who(by: str) -> str:

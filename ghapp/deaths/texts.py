@@ -5,19 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from ghapp.deaths.cause import HAPPENED, USED_UP, Cause, not_yours
+from ghapp.deaths.cause import HAPPENED, Cause, needed_change, not_yours, rerun_label
 from ghapp.deaths.death import LEAST_OF_BURST, Correlation, DeadJob, Death
-from ghapp.deaths.job_story import StoryEvent
+from ghapp.deaths.job_story import JobStep, StoryEvent
 from ghapp.report.check_run import CheckRunAction, Conclusion, Report
 from ghapp.report.documents import time_of
 from ghapp.report.markdown import NOTHING, block, code, heading, prose, row
+from ghapp.wording import sentence
 
 NAME = "Runner post-mortem"
 """The check run's name."""
 
-RERUN = CheckRunAction("Re-run this job", "Run this job and its dependents again", "rerun")
-
-_NEEDS_A_PERSON = frozenset({Cause.HOST_OOM, Cause.GUEST_OOM_OR_KILL, Cause.VERSION_DEPRECATED})
+RERUN = CheckRunAction(rerun_label(Cause.UNKNOWN, ""), "Run this job and its dependents again", "rerun")
+"""The button; its label depends on the cause."""
 
 NOTHING_COMMON = Correlation()
 
@@ -46,6 +46,7 @@ def post_mortem_report(
     *,
     is_private: bool,
     story: Sequence[StoryEvent] = (),
+    steps: Sequence[JobStep] = (),
     has_button: bool = False,
     common: Correlation = NOTHING_COMMON,
     is_settled: bool = False,
@@ -61,6 +62,7 @@ def post_mortem_report(
         job: as GitHub has it.
         is_private: True if only members can read the repository: in another one hosts and logs are not shown.
         story: of the job, and of its re-run.
+        steps: what its developer can do.
         has_button: True if a person may request the re-run here.
         common: what the death has in common with earlier ones.
         is_settled: True if the job was run again, or needs not be.
@@ -73,30 +75,37 @@ def post_mortem_report(
     lines = [
         happened,
         not_yours(death.cause, death.reason) if is_cause else NOT_THE_CAUSE,
+        *_steps(steps),
         *_last_minutes(death),
         *_story(story),
     ]
+    button = RERUN._replace(label=rerun_label(death.cause, death.reason))
     if has_button:
-        lines.append(f'The button "{RERUN.label}" of this check runs the job again, and the jobs that depend on it.')
+        lines.append(f'The button "{button.label}" of this check runs the job again, and the jobs that depend on it.')
     return Report(
         title=HAPPENED[death.cause] if is_cause else NOT_THE_CAUSE.removesuffix("."),
         summary="\n\n".join((f"{' '.join(lines[:2])}", *lines[2:], f"Job: {_job_link(job)}")),
         text="\n\n".join(_text(death, job, common, is_private=is_private)),
         conclusion=Conclusion.ACTION_REQUIRED
-        if needs_a_person(death.cause, death.reason) and not is_settled
+        if needed_change(death.cause, death.reason) and not is_settled
         else Conclusion.NEUTRAL,
-        actions=(RERUN,) if has_button else (),
+        actions=(button,) if has_button else (),
     )
 
 
-def needs_a_person(cause: Cause, reason: str) -> bool:
-    """True if this ends the next attempt, too, unless a person changes something."""
-    return cause in _NEEDS_A_PERSON or reason in USED_UP
-
-
 def _job_link(job: DeadJob) -> str:
-    name = code(job.name or str(job.id))
-    return f"[{name}]({job.html_url})" if _URL.fullmatch(job.html_url) else name
+    return _linked(code(job.name or str(job.id)), job.html_url)
+
+
+def _linked(text: str, url: str) -> str:
+    return f"[{text}]({url})" if _URL.fullmatch(url) else text
+
+
+def _steps(steps: Sequence[JobStep]) -> Iterable[str]:
+    """What the job's developer can do; why stands above, as the sentence on the job's code."""
+    if steps:
+        lines = (f"{number}. {_linked(sentence(each.step), each.url)}" for number, each in enumerate(steps, 1))
+        yield "\n".join(("What to do:", "", *lines))
 
 
 def _last_minutes(death: Death) -> Iterable[str]:

@@ -227,6 +227,7 @@ class OrgView:
             fresh=self.is_fresh(now) and shared.fresh,
             settled_after_seconds=settled_after_seconds,
             shared=shared.runners,
+            listed_at=None if self.is_seen else self.survey.swept_at,
         )
         return JobQueue(inputs, now)
 

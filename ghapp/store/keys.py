@@ -396,7 +396,7 @@ def jobs(installation: int) -> str:
 @keys_of(
     HASH,
     KeyBound(
-        number="the jobs that have waited for a minute",
+        number="the jobs that have waited for half a minute",
         seconds=6 * DAY,
         time="; when the job has ended, with the next look at the queue",
     ),
@@ -406,6 +406,17 @@ def jobs(installation: int) -> str:
 def waits(installation: int) -> str:
     """Job id → the last reason for which the job waited."""
     return f"ghapp:{installation}:waits"
+
+
+@keys_of(
+    STRING,
+    KeyBound(number="one per check run on a commit: 680 an hour; at most 200 ids each", seconds=MONTH),
+    (WORKER,),
+    (WEB, COMMANDS),
+)
+def check_run_jobs(installation: int, check_run: int) -> str:
+    """The ids of the jobs that this check run "Runner post-mortem" or "Runner queue" is about."""
+    return f"ghapp:{installation}:check-run-jobs:{check_run}"
 
 
 @keys_of(SORTED_SET, KeyBound(most=100, seconds=MONTH), (WORKER,), (WEB, COMMANDS))

@@ -9,7 +9,7 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from ghapp.deaths.job_story import HELD
+from ghapp.deaths.job_story import HELD, failure_text
 from ghapp.terminal.tables import (
     ShrinkingTable,
     ago,
@@ -25,6 +25,7 @@ from ghapp.wording import counted, duration
 from ghapp.workflow_jobs.demand import NO_POOL
 from ghapp.workflow_jobs.explanation import usual_wait
 from ghapp.workflow_jobs.labels import labels_text
+from ghapp.workflow_jobs.texts import KNOWN_JOBS
 
 MOST_EXPLANATIONS = 5
 """Below a list of jobs; `ghapp why` has the whole one of each job."""
@@ -37,9 +38,9 @@ def jobs_table(documents: Sequence[Mapping[str, Any]], limit: int, now: float) -
     shown = documents[:limit]
     rows = new_table("org", "pool", "job", "repository", "workflow / job", "state", "since", "reason", "runner")
     for each in shown:
-        reason = each["why"]["reason"] if each["why"] is not None else each["conclusion"] or ""
-        if each["death"] is not None:
-            reason = f"runner died: {each['death']['cause']}"
+        cause = "" if each["death"] is None else each["death"]["cause"]
+        failure = failure_text(each["conclusion"] or "", each["failed_by"], cause)
+        reason = each["why"]["reason"] if each["why"] is not None else failure
         state = Text(each["state"], STATE_COLOURS[each["state"]])
         rows.add_row(
             *(
@@ -60,6 +61,32 @@ def jobs_table(documents: Sequence[Mapping[str, Any]], limit: int, now: float) -
     if len(shown) < len(documents):
         parts.append(more_line(len(documents) - len(shown), len(shown)))
     return Group(*parts)
+
+
+_KINDS: Mapping[str | None, str] = {
+    None: "queued or running job",
+    "queued": "queued job",
+    "running": "running job",
+    "unserved": "unserved job",
+    "over": "ended job",
+    "failed": "failed job",
+}
+
+
+def no_jobs(state: str | None, searched: Sequence[str], places: Sequence[str]) -> RenderableType:
+    """Returns the sentence in place of an empty list.
+
+    Args:
+        state: as of `ghapp jobs`; None: any.
+        searched: what jobs of the last 30 days were searched by, or empty texts.
+        places: the pool and the organization that they were looked for in, or empty texts.
+    """
+    is_search = any(searched)
+    kind = "job" if is_search and state is None else _KINDS[state]
+    of = "".join(f" of {each}" for each in (*searched, *places) if each)
+    ended = "jobs that ended are listed for an hour; --runner, --sha and --pull find those of 30 days"
+    known = ended if state in ("over", "failed") and not is_search else KNOWN_JOBS
+    return copyable(f"no {kind}{of} is known: {known}")
 
 
 def _since(document: Mapping[str, Any]) -> str | None:
@@ -105,10 +132,11 @@ def job_explanations(
 
 
 def _explanation(document: Mapping[str, Any], page: str | None) -> list[Text]:
-    head = copyable(f"{document['repository']} {full_name(document)} ({document['job_id']}) ")
-    state = document["state"]
-    head.append("ended" if state == "over" else f"is {state}", STATE_COLOURS[state])
-    why, story = document["why"], [(to_the_second(each["at"]), each["text"]) for each in document["story"]]
+    head = copyable(f"{document['repository']} {full_name(document)} ({document['job_id']})")
+    state, why = document["state"], document["why"]
+    if document["summary"] is None:
+        head.append(" ended" if state == "over" else f" is {state}", STATE_COLOURS[state])
+    story = [(to_the_second(each["at"]), each["text"]) for each in document["story"]]
     width = max((len(at) for at, _ in story), default=0)
     lines = [f"{at:{width}}  {text}" for at, text in story]
     for number, each in enumerate(document["next"], 1):
@@ -134,6 +162,8 @@ def _explanation(document: Mapping[str, Any], page: str | None) -> list[Text]:
 
 
 def _without_reason(document: Mapping[str, Any]) -> str:
+    if document["summary"] is not None:
+        return f": {document['summary']}"
     if document["state"] == "queued":
         if any(each["text"].endswith(HELD) for each in document["story"]):
             return f": {HELD}"

@@ -17,12 +17,13 @@ from rich.table import Table
 from rich.text import Text
 
 from ghapp.deaths.cause import HAPPENED, Cause
+from ghapp.deaths.post_mortem import APART_SECONDS
 from ghapp.installations.pool_matching import LONGEST_POOL
 from ghapp.leaks.tick import WAITS
 from ghapp.pods.phantom_kinds import KNOWN_SOON, may_be_phantoms
 from ghapp.report.documents import HEALED, NO_SUCCESSOR, listed_state, timestamp
 from ghapp.runners.next_attempt import blindness_of
-from ghapp.runners.verdict import Reason
+from ghapp.runners.verdict import Reason, State
 from ghapp.untrusted_text import shell_command, visible
 from ghapp.wording import duration
 
@@ -281,8 +282,10 @@ def explanation(document: Mapping[str, Any], page: str | None = None) -> Rendera
     if death is not None and is_dead:
         happened = HAPPENED[Cause(death["cause"])]
         words = f"{happened[:1].lower()}{happened[1:]}"
-        head.append(f"died at {to_the_second(death['at'])} ({death['cause']}): {words}; it ", "red")
-    head.append("is ")
+        head.append(f"died at {to_the_second(death['at'])} ({death['cause']}): {words}; ", "red")
+        head.append(f"{_after_death(document, death)} ")
+    else:
+        head.append("is ")
     head.append_text(_state(document))
     # The reason alone would read as if the job had come to its own end.
     because = ", because its job ended with it" if is_dead and document["reason"] == Reason.JOB_COMPLETED else ""
@@ -320,19 +323,31 @@ def explanation(document: Mapping[str, Any], page: str | None = None) -> Rendera
     return Group(*parts)
 
 
+def _after_death(document: Mapping[str, Any], death: Mapping[str, Any]) -> str:
+    """Returns the words before the state of a runner that died: GitHub lists it for some time as if it had not."""
+    if document["state"] not in (State.HEALTHY, State.STARTING):
+        return "it is"
+    is_offline = document["reason"] == Reason.OFFLINE_BRIEFLY or document["observed_at"] is None
+    if is_offline or epoch(document["observed_at"]) < epoch(death["at"]) + APART_SECONDS:
+        return "GitHub still lists it as"
+    return "GitHub listed it after that as"
+
+
 def post_mortem(death: Mapping[str, Any]) -> RenderableType:
     """Returns how a runner ended, the advice, and the log lines around its end."""
     ended = "exit code unknown" if death["exit_code"] is None else f"exit code {death['exit_code']}"
-    signal = "" if death["signal"] is None else f", signal {death['signal']}"
-    reason = f", {death['reason']}" if death["reason"] else ""
+    signal = "" if death["signal"] is None else f"signal {death['signal']}"
+    of_container = [ended, signal] if death["pod"] else []
+    details = ", ".join(filter(None, [*of_container, death["reason"]]))
     is_clean = death["cause"] == Cause.CLEAN_EXIT
     head = CopyableText(f"\n{'ended' if is_clean else 'died'} at {to_the_second(death['at'])}: ")
     head.append(death["cause"], "" if is_clean else "red")
-    head.append(visible(f" ({ended}{signal}{reason})"))
+    head.append(visible(f" ({details})" if details else ""))
     table = new_table("", " ", sentences=[" "])
     table.show_header = False
-    table.add_row("pod", death["pod"])
-    table.add_row("node", death["node"] or "unknown")
+    if death["pod"]:
+        table.add_row("pod", death["pod"])
+        table.add_row("node", death["node"] or "unknown")
     if (job := death["job"]) is not None:
         parts = (job["repository"], job["name"] or job["id"], job["conclusion"] or "no conclusion yet", job["html_url"])
         table.add_row("job", plain(" ".join(str(each) for each in parts if each)))

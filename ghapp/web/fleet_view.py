@@ -325,6 +325,10 @@ class FleetReader:
         """Returns a search for jobs of a pull request's commits alone."""
         return await self._demand.of_pull(org_state.installation.id, pull, search)
 
+    async def jobs_of_check_run(self, org_state: OrgState, check_run: int) -> list[Job]:
+        """Returns the jobs that a check run of ghapp is about."""
+        return await self._demand.of_check_run(org_state.installation.id, check_run)
+
     async def find_jobs(self, org_state: OrgState, queue: JobQueue, search: JobSearch) -> list[Job] | None:
         """Returns the jobs of the last 30 days that match; None if nothing is searched for.
 

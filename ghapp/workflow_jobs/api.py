@@ -59,7 +59,8 @@ LIST_JOBS = Operation(
     "/v1/orgs/{org}/jobs",
     "Jobs, by id, in pages: queued, running, and those that ended within the last hour (the latest 5,000); with "
     "`runner`, `sha` (a commit, or its first digits), `run_id` or `pull` (`OWNER/REPOSITORY#NUMBER`) those of the last "
-    "30 days. `why` is the reason why a queued job waits; null in its first minute while a runner is idle.",
+    "30 days; with `check_run` those that a check run of ghapp, by its id, is about. `why` is the reason why a queued "
+    "job waits; null in its first minute while a runner is idle.",
     {200: Answer("A page.", JobsPage), 304: Answer("Nothing has changed."), **problems(404)},
     "read",
     parameters=[
@@ -69,6 +70,7 @@ LIST_JOBS = Operation(
         Parameter("sha", {"type": "string", "pattern": f"^([0-9a-fA-F]{{{SHORTEST_SHA},64}})?$"}),
         Parameter("run_id", RUNNER_ID),
         Parameter("pull", {"type": "string", "pattern": PULL}),
+        Parameter("check_run", RUNNER_ID),
         LIMIT,
         CURSOR,
         IF_NONE_MATCH,
@@ -113,6 +115,9 @@ class JobEndpoints:
         search = JobSearch(query.get("runner", ""), query.get("sha", ""), run_id)
         if "run_id" in query and not run_id:
             return problem(400, "run_id takes the id of a workflow run, a whole number of 1 or more")
+        check_run = whole_number(query["check_run"]) if "check_run" in query else None
+        if "check_run" in query and not check_run:
+            return problem(400, "check_run takes the id of a check run, a whole number of 1 or more")
         if search.sha and not is_sha(search.sha):
             return problem(400, f"sha takes the id of a commit, or its first {SHORTEST_SHA} digits or more")
         pull = PullReference.parse(query.get("pull", ""))
@@ -123,6 +128,8 @@ class JobEndpoints:
         if pull is not None:
             search = await self._reader.search_of_pull(org_state, pull, search)
         found = await self._reader.find_jobs(org_state, queue, search)
+        if check_run:
+            found = [*filter(search.matches, await self._reader.jobs_of_check_run(org_state, check_run))]
         chosen = select_jobs(queue, state, query.get("pool"), found)
         start = bisect_right(chosen, after, key=lambda job: job.id)
         page = chosen[start : start + limit]

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from ghapp.cli.api_client import ApiClient, JobReference
+from ghapp.cli.api_client import ApiClient, JobReference, host_of
 from ghapp.cli.api_connection import only_org, query, query_of_pool
 from ghapp.cli.context import show
 from ghapp.cli.options import (
@@ -98,6 +98,7 @@ def jobs(
     search = JobSearch(runner, sha)
 
     async def read(client: ApiClient) -> list[Any]:
+        await client.require_github(host_of(pull))
         selected = await client.jobs(org, state, pool, search, reference)
         if runner and not selected:
             await client.require_runner(org, runner)
@@ -114,8 +115,13 @@ def jobs(
     if output.is_json:
         output.print({"jobs": found[:limit], "total": len(found)}, found[:limit])
         return
-    from ghapp.terminal.job_tables import jobs_table
+    from ghapp.terminal.job_tables import jobs_table, no_jobs
 
+    if not found:
+        change = "" if reference is None else f"{reference.repository}#{reference.number}"
+        searched = [change, f"commit {sha}" if sha else "", f"runner {runner}" if runner else ""]
+        show(no_jobs(state, searched, [f"pool {pool}" if pool else "", org or ""]))
+        return
     show(jobs_table(found, limit, time.time()))
 
 
@@ -130,9 +136,10 @@ NEEDS_ITS_ORG = "the id of a job needs its ORG, because several organizations ar
 def why(org_and_job: tuple[str, ...], *, web: bool, output: CommandOutput) -> None:
     """Show a job's whole story: why it waits or waited, which runner took it, how that died, where it runs again.
 
-    JOB_OR_URL: the id or the URL of a job (its page at GitHub or here) or of a run. ORG is needed beside
-    an id where several organizations are known. A URL needs none: the organization, repository or enterprise whose
-    runner took the job answers, and for a job that waits the organization.
+    JOB_OR_URL: the id or the URL of a job (its page at GitHub or here) or of a run, or the URL of a check run "Runner
+    post-mortem" or "Runner queue". ORG is needed beside an id where several organizations are known. A URL needs none:
+    the organization, repository or enterprise whose runner took the job answers, and for a job that waits the
+    organization.
 
     Example: ghapp why https://github.com/acme/api/actions/runs/41/job/42
     """
@@ -151,7 +158,8 @@ def why(org_and_job: tuple[str, ...], *, web: bool, output: CommandOutput) -> No
             raise click.UsageError(f"{NEEDS_ITS_ORG}: `ghapp why ORG JOB`; the URL of a job needs none")
         return await client.jobs_referred_to(reference, scope), client.page_url
 
-    if web and org is not None and reference.repository:  # a URL says whether it is of a job or of a run
+    is_known_by_url = bool(reference.repository) and not reference.is_check_run  # whether it is of a job or of a run
+    if web and org is not None and is_known_by_url:
         open_page(links(org).jobs if reference.job_id is None else links(org).job(reference.job_id))
         return
     found, page_url = query(read)

@@ -9,12 +9,15 @@ from ghapp.deaths.cause import HAPPENED, Cause
 from ghapp.deaths.death import Death
 from ghapp.deaths.job_story import (
     NOTHING_KNOWN,
+    FailedBy,
     JobOutcome,
     JobStep,
     StoryEvent,
     StoryStep,
+    failed_by,
     how_known,
     job_story,
+    job_summary,
     next_steps,
 )
 from ghapp.deaths.rerun import Rerun, RerunState
@@ -90,7 +93,8 @@ class JobDocument(TypedDict):
     """A workflow job and its story, in the order of time. `why` is null unless it waits for a known reason.
 
     `pool` is empty if no pool has its labels: none is configured for them, and no runner has them. `next` is what to do
-    after its end; what to do about a job that waits is in `why`.
+    after its end; what to do about a job that waits is in `why`. `summary` is how its runner died, and whether the job
+    runs again; null if its runner did not die, or that is not known. `failed_by` is null unless it failed.
     """
 
     job_id: int
@@ -112,6 +116,8 @@ class JobDocument(TypedDict):
     why: WhyDocument | None
     death: JobDeathDocument | None
     rerun: JobRerunDocument | None
+    summary: str | None
+    failed_by: FailedBy | None
     story: list[StoryEventDocument]
     next: list[JobStepDocument]
 
@@ -138,7 +144,7 @@ def select_jobs(
 
 def job_document(queue: JobQueue, job: Job, outcome: JobOutcome = NOTHING_KNOWN) -> JobDocument:
     """Returns the document of a job; `why` is null unless the job is queued and the reason is known."""
-    why = explain(queue, job)
+    why, summary = explain(queue, job), job_summary(job, outcome, queue.now)
     return {
         "job_id": job.id,
         "run_id": job.run_id,
@@ -159,6 +165,8 @@ def job_document(queue: JobQueue, job: Job, outcome: JobOutcome = NOTHING_KNOWN)
         "why": why_document(why),
         "death": None if outcome.death is None else _death(outcome.death),
         "rerun": None if outcome.rerun is None else _rerun(outcome.rerun, outcome.attempts),
+        "summary": None if summary is None else str(summary),
+        "failed_by": failed_by(job, outcome, queue.now),
         "story": [_event(each) for each in job_story(job, queue.existing_pool(job), why, outcome, queue.now)],
         "next": [_step(each) for each in next_steps(job, outcome, queue.now)],
     }

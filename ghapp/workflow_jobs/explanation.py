@@ -9,12 +9,15 @@ from ghapp.installations.pool_matching import ALL_POOLS, rule_named
 from ghapp.remediation.fuse import resume_command
 from ghapp.remediation.status import ReplacementBlocker, ReplacementTerms, pool_block
 from ghapp.untrusted_text import shell_command
-from ghapp.wording import are, duration
+from ghapp.wording import are, clock_time, duration
 from ghapp.workflow_jobs.capacity import NOT_ASSIGNED_SECONDS
 from ghapp.workflow_jobs.job import Job
 from ghapp.workflow_jobs.job_queue import JobQueue
 from ghapp.workflow_jobs.labels import labels_text, listed, missing_labels, names_one_run, shortened
 from ghapp.workflow_jobs.reason import Placement, QueueReason
+
+_NOT_OF_RUNNERS = (QueueReason.HOSTED_BY_GITHUB, QueueReason.UNKNOWN_POOL)
+"""Reasons that the job's labels show, and no list of runners."""
 
 
 class QueueStep(NamedTuple):
@@ -51,6 +54,8 @@ def explain(queue: JobQueue, job: Job) -> QueueExplanation | None:
         return None
     placement = queue.placement(job)
     text, steps = _WORDS[reason](queue, job, placement)
+    if (listed_at := queue.inputs.listed_at) is not None and reason not in _NOT_OF_RUNNERS:
+        text += f", as of the last list, {clock_time(listed_at)}"
     ahead = queue.ahead(job) if placement.permitted else None
     typical = queue.typical_wait_seconds(placement.pool) if placement.permitted else None
     return QueueExplanation(reason, text, _since(queue, job, reason), ahead, typical, tuple(steps))
@@ -130,8 +135,8 @@ def _group(queue: JobQueue, job: Job, placement: Placement) -> _Words:
 
 
 def usual_wait(median: str) -> str:
-    """Returns what a median wait says: a job that waits longer is none of the half that it is about."""
-    return f"half of the pool's jobs that started in the last hour had waited at most {median}"
+    """Returns what a pool's median wait says."""
+    return f"median wait {median} (jobs started in the last hour)"
 
 
 def _busy(queue: JobQueue, _job: Job, placement: Placement) -> _Words:

@@ -73,6 +73,7 @@ class QueueInputs:
         fresh: False if the list of runners is missing or too old: no reason is given then, except for jobs not ours.
         settled_after_seconds: how long a runner must have been idle for `NotAssigned`.
         shared: runners of other scopes that may take the jobs; they explain why jobs wait, and are not counted.
+        listed_at: time of the last list, while lists cannot be read; None while they can.
     """
 
     org: str
@@ -90,6 +91,7 @@ class QueueInputs:
     fresh: bool = True
     settled_after_seconds: float = NOT_ASSIGNED_SECONDS
     shared: Sequence[AvailableRunner] = ()
+    listed_at: float | None = None
 
 
 class JobQueue:

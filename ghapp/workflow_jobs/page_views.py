@@ -11,14 +11,12 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 from urllib.parse import urlencode
 
-from ghapp.deaths.cause import HAPPENED
 from ghapp.deaths.job_story import (
-    TO_RUN_AGAIN,
     JobOutcome,
-    LaterAttempt,
+    JobSummary,
     StoryStep,
     job_story,
-    later_attempt,
+    job_summary,
     next_steps,
 )
 from ghapp.web.pages.views.paging import Paging, filter_of, page_of, paged, query_string, text_of
@@ -89,6 +87,7 @@ class JobRow(NamedTuple):
 
     `labels` are shown of a job that no pool has.
     `death` is the address of its runner's death, relative to the list of deaths; empty if the runner did not die.
+    `step_failed`: it did not, and a step of the job failed.
     """
 
     id: int
@@ -108,6 +107,7 @@ class JobRow(NamedTuple):
     since: Moment | None
     lasted: str
     death: str
+    step_failed: bool
 
 
 class PoolRow(NamedTuple):
@@ -255,6 +255,7 @@ def _row(line: JobLine, why: QueueExplanation | None, death: str, now: float) ->
         since=moment(at, now),
         lasted=_lasted(line),
         death=death,
+        step_failed=not death and line.state == "over" and job.steps is not None and job.steps.failed,
     )
 
 
@@ -289,7 +290,7 @@ class StepLine(NamedTuple):
     """A next step, and why, as sentences. `is_command`: the step is to be typed as it is; `url`: where it is taken."""
 
     step: str
-    why: str
+    why: str = ""
     is_command: bool = False
     url: str = ""
 
@@ -317,8 +318,8 @@ class StoryLine(NamedTuple):
 class JobPageView(NamedTuple):
     """The page of one job. `waited` and `ran` are lengths of time so far; empty if there is none.
 
-    `steps` is what to do about a job that waits, or after its end. `happened`: how its runner died, in words; `again`:
-    the latest attempt of its run, if there is a later one.
+    `steps` is what to do about a job that waits, or after its end. `summary`: how its runner died, and whether the job
+    runs again; None if no death of its runner is known.
     """
 
     id: int
@@ -343,8 +344,7 @@ class JobPageView(NamedTuple):
     ran: str
     why: WhyView | None
     is_held: bool
-    happened: str
-    again: LaterAttempt | None
+    summary: JobSummary | None
     steps: tuple[StepLine, ...]
     story: tuple[StoryLine, ...]
 
@@ -354,6 +354,7 @@ def job_page(queue: JobQueue, job: Job, outcome: JobOutcome, now: float) -> JobP
     line, why = job_line(queue, job), explain(queue, job)
     begun = job.started_at if line.state != "queued" else None
     waited_until = begun or job.ended_at or now
+    summary = job_summary(job, outcome, now)
     return JobPageView(
         id=job.id,
         name=name_of(job),
@@ -379,8 +380,7 @@ def job_page(queue: JobQueue, job: Job, outcome: JobOutcome, now: float) -> JobP
         else (page_duration if job.ended_at is None else exact)(max(0.0, (job.ended_at or now) - begun)),
         why=None if why is None else _why(line, why, now),
         is_held=job.waiting and line.state == "queued",
-        happened="" if outcome.death is None else _within(HAPPENED[outcome.death.cause]),
-        again=later_attempt(job, outcome, now),
+        summary=None if summary is None else JobSummary(sentence(summary.text), sentence(summary.again), summary.later),
         steps=tuple(_step(each) for each in (() if why is None else why.next))
         + tuple(
             StepLine(sentence(each.step), sentence(each.why), url=web_address(each.url))
@@ -389,17 +389,13 @@ def job_page(queue: JobQueue, job: Job, outcome: JobOutcome, now: float) -> JobP
         story=tuple(
             StoryLine(
                 moment(each.at, now),
-                f"{capitalized(each.text)}{TO_RUN_AGAIN}" if each.command else sentence(each.text),
+                capitalized(each.before_command) if each.command else sentence(each.text),
                 is_bad=each.step is StoryStep.DIED,
                 command=each.command,
             )
             for each in job_story(job, line.pool, why, outcome, now)
         ),
     )
-
-
-def _within(sentence: str) -> str:
-    return f"{sentence[:1].lower()}{sentence[1:]}"
 
 
 def _why(line: JobLine, found: QueueExplanation, now: float) -> WhyView:

@@ -31,11 +31,13 @@ async def _one(visit: Visit) -> Values:
     queue = (await data.board(org_state)).queue
     outcome = await data.job_outcome(org_state, job, queue)
     death, now, at_death, at_rerun = outcome.death, visit.clock(), "", ""
+    label = ""
     if death is not None:
         known, named = await data.rerun(org_state, death), (death.runner_name, identity(death))
-        may_rerun = rerun_view(death, known, now, manages=visit.rights.manages).has_button
-        at_death, at_rerun = address(*named), address(*named, "/rerun") if may_rerun else ""
-    return {"page": job_page(queue, job, outcome, now), "death": at_death, "rerun": at_rerun}
+        view = rerun_view(death, known, now, manages=visit.rights.manages)
+        at_death, at_rerun, label = address(*named), address(*named, "/rerun") if view.has_button else "", view.button
+    page = job_page(queue, job, outcome, now)
+    return {"page": page, "death": at_death, "rerun": at_rerun, "rerun_label": label}
 
 
 PAGES = (

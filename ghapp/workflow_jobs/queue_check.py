@@ -60,6 +60,7 @@ class FollowedJob(NamedTuple):
         html_url: its page.
         left_at: when it stopped waiting: it started, or ended; None while it waits.
         started: True if it started.
+        workflow: the name of its workflow.
     """
 
     id: int
@@ -68,6 +69,7 @@ class FollowedJob(NamedTuple):
     html_url: str = ""
     left_at: float | None = None
     started: bool = False
+    workflow: str = ""
 
 
 class QueueCheck(NamedTuple):
@@ -149,7 +151,8 @@ def checks_to_follow(queue: JobQueue, known: Mapping[str, QueueCheck], limits: Q
 def _following(check: QueueCheck, jobs: Sequence[Job]) -> QueueCheck:
     followed = {each.id: each for each in check.jobs}
     for job in jobs:
-        followed.setdefault(job.id, FollowedJob(job.id, job.queued_at, job.name, job.html_url))
+        new = FollowedJob(job.id, job.queued_at, job.name, job.html_url, workflow=job.workflow)
+        followed.setdefault(job.id, new)
     waiting = {job.id for job in jobs}
     kept = sorted(followed.values(), key=lambda each: (each.id not in waiting, each.queued_at, each.id))[:MOST_JOBS]
     more = len(waiting.difference(each.id for each in kept))

@@ -62,6 +62,11 @@ UNSERVED = STUCK | {QueueReason.RUNNERS_LOST}
 """No online runner can take the job."""
 
 
+RECORDED_AFTER_SECONDS = NOT_ASSIGNED_SECONDS / 2
+"""The wait after which a job's reason is recorded for its story. The queue is looked at every 15 s: of a job that was
+taken after a minute, the reason was recorded before."""
+
+
 class Placement(NamedTuple):
     """Where a job can run.
 

@@ -339,6 +339,17 @@ class Demand:
             pipe.expire(key, ENDED_SECONDS)
             await pipe.execute()
 
+    async def note_check_run(self, installation: int, check_run: int, job_ids: Iterable[int]) -> None:
+        """Records which jobs a check run of ghapp is about."""
+        row = " ".join(map(str, job_ids))
+        await self._redis.set(keys.check_run_jobs(installation, check_run), row, ex=ENDED_SECONDS)
+
+    async def of_check_run(self, installation: int, check_run: int) -> list[Job]:
+        """Returns the jobs that a check run of ghapp is about, as far as they are known."""
+        row: Any = await self._redis.get(keys.check_run_jobs(installation, check_run))
+        found = [await self.one(installation, int(each)) for each in (row or b"").split() if each.isdigit()]
+        return [job for job in found if job is not None]
+
     async def of_pull(self, installation: int, pull: PullReference, search: JobSearch) -> JobSearch:
         """Returns a search, for jobs of a pull request's commits alone: those that were reported as its head."""
         rows: Any = await self._redis.zrange(keys.pull(installation, *pull), 0, -1)

@@ -10,7 +10,7 @@ import hashlib
 import json
 import re
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from ghapp.report.check_run import LONGEST, Conclusion, Report
 from ghapp.report.documents import time_of
@@ -34,6 +34,9 @@ QUIET_TOPIC = "ghapp-quiet"
 KNOWN_JOBS = "jobs are known from deliveries, until 30 days after their end"
 """After the name of a job that is not known."""
 
+JobPage = Callable[[int], str | None]
+"""Returns the address of the page of a job, by its id; None if it is not known."""
+
 LONGEST_TEXT = 800
 """Maximum characters of one sentence."""
 
@@ -42,26 +45,24 @@ ROOM = LONGEST // 2
 FOR_EVERYONE = (QueueReason.NO_RUNNER_WITH_LABELS, QueueReason.NOT_ASSIGNED)
 """Reasons whose steps are shown in public repositories, too."""
 
-_PLAIN = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9 ./+=,();-]|:(?= ))*")
-"""A sentence in which GitHub finds no mention, no address with a scheme, no emoji and no markup."""
+_PLAIN = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9 ./+=,();-]|:(?= )|(?<=[0-9]):(?=[0-9]{2}\b))*")
+"""A sentence in which GitHub finds no mention, no address with a scheme, no emoji and no markup; a time has colons."""
 
 _LINKED = re.compile(r"\bwww\.|\bGH-", re.IGNORECASE)
 """What GitHub links in such a sentence: an address without a scheme, and an issue."""
 
 _TITLES = {
-    "NoRunnerWithLabels": "No runner has the labels of {jobs}",
-    "GroupExcludesRepository": "The runner group excludes this repository",
-    "PoolPaused": "The runners of {jobs} are lost, and remediation is paused",
-    "FuseStopped": "The runners of {jobs} are lost, and the fuse is stopped",
-    "RunnersLost": "The runners of {jobs} are lost",
-    "RunnersOffline": "All runners of {jobs} are offline",
-    "RunnersTooOld": "GitHub gives the version of the runners of {jobs} no jobs",
-    "AllBusy": "All runners of {jobs} are busy",
-    "NotAssigned": "Runners are idle, but GitHub assigns no job",
+    QueueReason.NO_RUNNER_WITH_LABELS: "No runner has the labels of {jobs}",
+    QueueReason.GROUP_EXCLUDES_REPOSITORY: "The runner group excludes this repository",
+    QueueReason.POOL_PAUSED: "The runners of {jobs} are lost, and remediation is paused",
+    QueueReason.FUSE_STOPPED: "The runners of {jobs} are lost, and the fuse is stopped",
+    QueueReason.RUNNERS_LOST: "The runners of {jobs} are lost",
+    QueueReason.RUNNERS_OFFLINE: "All runners of {jobs} are offline",
+    QueueReason.RUNNERS_TOO_OLD: "GitHub gives the version of the runners of {jobs} no jobs",
 }
-"""By reason. Titles have no text of others: GitHub shows them as they are."""
+"""By each reason why no runner can take a job. Titles have no text of others: GitHub shows them as they are."""
 
-_PARTS: Mapping[QueueReason | None, tuple[str, str]] = {
+_PARTS = {
     QueueReason.NO_RUNNER_WITH_LABELS: ("lacks a label that no runner has", "lack a label that no runner has"),
     QueueReason.GROUP_EXCLUDES_REPOSITORY: ("is excluded by the runner group", "are excluded by the runner group"),
     QueueReason.POOL_PAUSED: ("waits for lost runners, paused", "wait for lost runners, paused"),
@@ -69,21 +70,36 @@ _PARTS: Mapping[QueueReason | None, tuple[str, str]] = {
     QueueReason.RUNNERS_LOST: ("waits for lost runners", "wait for lost runners"),
     QueueReason.RUNNERS_OFFLINE: ("waits for offline runners", "wait for offline runners"),
     QueueReason.RUNNERS_TOO_OLD: ("waits for runners that are too old", "wait for runners that are too old"),
-    QueueReason.ALL_BUSY: ("waits for busy runners", "wait for busy runners"),
-    QueueReason.NOT_ASSIGNED: ("waits while runners are idle", "wait while runners are idle"),
-    QueueReason.HOSTED_BY_GITHUB: ("waits for a GitHub-hosted runner", "wait for GitHub-hosted runners"),
-    QueueReason.UNKNOWN_POOL: ("waits for a runner group", "wait for a runner group"),
-    None: ("waits for its turn", "wait for their turn"),
 }
-"""By reason, what one job and several jobs do, where jobs of one commit wait for several reasons."""
+"""By the same reasons, what one job and several jobs do, where jobs of one commit wait for several of them."""
+
+_PASSING: Mapping[QueueReason | None, str] = {
+    QueueReason.ALL_BUSY: "Waiting for busy runners",
+    QueueReason.NOT_ASSIGNED: "Runners are idle, but GitHub assigns no job",
+    QueueReason.HOSTED_BY_GITHUB: "Waiting for GitHub-hosted runners",
+    QueueReason.UNKNOWN_POOL: "Waiting for a runner group",
+    None: "GitHub has assigned no runner yet",
+}
+"""The title while some runner can take each job, by the first of the reasons. It has no numbers: they change all the
+time, and the title is not posted again for them."""
 
 
-def queue_report(check: QueueCheck, queue: JobQueue) -> Report:
-    """Renders the check run of one commit; without a conclusion while any of its jobs waits."""
+def no_page(_job_id: int) -> None:
+    """The addresses of the pages of jobs are not known."""
+
+
+def queue_report(check: QueueCheck, queue: JobQueue, page: JobPage = no_page) -> Report:
+    """Renders the check run of one commit; without a conclusion while any of its jobs waits.
+
+    Args:
+        check: what it follows.
+        queue: the jobs and runners of the organization.
+        page: returns the address of the page of a job, by its id.
+    """
     waiting = [each for each in check.jobs if each.left_at is None]
     explained = {job.id: explain(queue, job) for job in _queued(check, queue)}
     if not waiting and not check.more:
-        return _completed(check)
+        return _completed(check, page)
     found = [reason for each in waiting if (reason := explained.get(each.id)) is not None]
     worst = min(found, key=lambda each: each.reason not in STUCK, default=None)
     repository = code(check.repository)
@@ -96,15 +112,15 @@ def queue_report(check: QueueCheck, queue: JobQueue) -> Report:
         if _is_private(check, queue) or worst.reason in FOR_EVERYONE:
             parts.append(_steps(worst))
     parts.append(
-        "This check follows the jobs: another reason, and another number of jobs that no runner can take, is shown "
-        f"within a minute, any other number within {duration(REFRESH_SECONDS)}. It completes when none waits. The "
-        f"topic `{QUIET_TOPIC}` turns it off."
+        "This check follows the jobs: how many of them no runner can take, and why, is shown within a minute, "
+        f"anything else within {duration(REFRESH_SECONDS)}. It completes when none waits. The topic `{QUIET_TOPIC}` "
+        "turns it off."
     )
     begin = f"**As of {time_of(queue.now)}.** "
     return Report(
-        title=_title(waiting, explained, check.more),
+        title=_title(waiting, explained, has_more=check.more > 0),
         summary=begin + "\n\n".join(part for part in parts if part),
-        text=_text(waiting, explained, count),
+        text=_text(waiting, explained, count, page),
         conclusion=None,
         actions=(),
         as_of=begin,
@@ -133,27 +149,27 @@ def reasons_digest(check: QueueCheck, queue: JobQueue) -> str:
     return hashlib.sha256(json.dumps(meaning).encode()).hexdigest()[:32]
 
 
-def _title(waiting: Sequence[FollowedJob], explained: Mapping[int, QueueExplanation | None], more: int) -> str:
-    """Returns how many jobs wait for which reason, those that cannot start by themselves first."""
-    found = (explained.get(each.id) for each in waiting)
-    counts = Counter(None if each is None else each.reason for each in found)
-    if len(counts) == 1 and not more:
+def _title(waiting: Sequence[FollowedJob], explained: Mapping[int, QueueExplanation | None], *, has_more: bool) -> str:
+    """Returns why the jobs wait, in what is true until the next post: for how many of them no runner is there.
+
+    How many others wait changes with each event, and is not part of it.
+    """
+    found = [explained.get(each.id) for each in waiting]
+    reasons = [None if each is None else each.reason for each in found]
+    counts = Counter(reason for reason in reasons if reason in UNSERVED)
+    if not counts:
+        return next((title for reason, title in _PASSING.items() if reason in reasons), _PASSING[None])
+    if len(counts) == 1:
         ((reason, count),) = counts.items()
-        return _title_of_one(reason, count)
-    parts = [
-        f"{count} {_PARTS[reason][count != 1]}"
-        for reason, count in sorted(counts.items(), key=lambda item: (item[0] not in STUCK, -item[1], item[0] or ""))
-    ]
-    first, *others = [*parts, *([f"{more} more {'waits' if more == 1 else 'wait'}"] if more else [])]
-    number, _, rest = first.partition(" ")
-    return ", ".join((f"{number} {'job' if number == '1' else 'jobs'} {rest}", *others))
+        is_one = len(waiting) == 1 and not has_more
+        return _TITLES[reason].format(jobs="this job" if is_one else _jobs(count, has_more=has_more))
+    ordered = sorted(counts.items(), key=lambda item: (item[0] not in STUCK, -item[1], item[0]))
+    parts = [f"{_jobs(count, has_more=has_more)} {_PARTS[reason][count != 1 or has_more]}" for reason, count in ordered]
+    return ", ".join(parts)
 
 
-def _title_of_one(reason: QueueReason | None, count: int) -> str:
-    jobs = "this job" if count == 1 else f"{count} jobs"
-    if reason is None:
-        return f"GitHub has assigned no runner to {jobs} yet"
-    return _TITLES.get(reason, "A job waits for a runner").format(jobs=jobs)
+def _jobs(count: int, *, has_more: bool) -> str:
+    return f"{count} or more jobs" if has_more else counted(count, "job")
 
 
 def _steps(worst: QueueExplanation) -> str:
@@ -173,25 +189,34 @@ def _sentence(text: str) -> str:
     return sentence(text)
 
 
-def _text(waiting: Sequence[FollowedJob], explained: dict[int, QueueExplanation | None], count: int) -> str:
+def _text(
+    waiting: Sequence[FollowedJob], explained: dict[int, QueueExplanation | None], count: int, page: JobPage
+) -> str:
     head = heading("Job", "Queued", "Reason", "Explanation", "Ahead")
-    return cut(head, (_row(each, explained.get(each.id)) for each in waiting), count, ROOM, "jobs")
+    return cut(head, (_row(each, explained.get(each.id), page) for each in waiting), count, ROOM, "jobs")
 
 
-def _row(followed: FollowedJob, found: QueueExplanation | None) -> str:
-    name = code(followed.name or str(followed.id))
-    link = f"[{name}]({followed.html_url})" if _is_link(followed.html_url) else name
+def _row(followed: FollowedJob, found: QueueExplanation | None, page: JobPage) -> str:
+    name, reason = _name(followed), "–" if found is None else found.reason.value
+    own = page(followed.id)
+    linked = reason if own is None else f"[{'Page' if found is None else reason}]({own})"
     if found is None:
-        return row(link, time_of(followed.queued_at), "–", "GitHub has assigned no runner yet", "–")
+        return row(name, time_of(followed.queued_at), linked, "GitHub has assigned no runner yet", "–")
     ahead = "–" if found.ahead is None else str(found.ahead)
-    return row(link, time_of(followed.queued_at), found.reason, _sentence(found.text), ahead)
+    return row(name, time_of(followed.queued_at), linked, _sentence(found.text), ahead)
+
+
+def _name(followed: FollowedJob) -> str:
+    """Returns a job's name with its workflow's, linked to its page at GitHub if that is known."""
+    name = code(" / ".join(filter(None, (followed.workflow, followed.name))) or str(followed.id))
+    return f"[{name}]({followed.html_url})" if _is_link(followed.html_url) else name
 
 
 def _is_link(url: str) -> bool:
     return re.fullmatch(r"https?://[\w.:/-]+", url, re.ASCII) is not None
 
 
-def _completed(check: QueueCheck) -> Report:
+def _completed(check: QueueCheck, page: JobPage) -> Report:
     """Renders how long each job waited. Neutral: whether the jobs succeed is shown by themselves."""
     waits = [max(0.0, (each.left_at or 0.0) - each.queued_at) for each in check.jobs]
     started = [each.started for each in check.jobs]
@@ -204,7 +229,7 @@ def _completed(check: QueueCheck) -> Report:
     else:
         title = f"{jobs} ended without a runner after {longest}"
     head = heading("Job", "Queued", "Waited", "Outcome")
-    rows = (_outcome(each, waited) for each, waited in zip(check.jobs, waits, strict=True))
+    rows = (_outcome(each, waited, page) for each, waited in zip(check.jobs, waits, strict=True))
     return Report(
         title=title,
         summary=f"No job of {code(check.repository)} at this commit waits for a self-hosted runner any more.",
@@ -214,11 +239,10 @@ def _completed(check: QueueCheck) -> Report:
     )
 
 
-def _outcome(followed: FollowedJob, waited: float) -> str:
-    name = code(followed.name or str(followed.id))
-    link = f"[{name}]({followed.html_url})" if _is_link(followed.html_url) else name
-    outcome = "started" if followed.started else "ended without a runner"
-    return row(link, time_of(followed.queued_at), duration(waited), outcome)
+def _outcome(followed: FollowedJob, waited: float, page: JobPage) -> str:
+    outcome, own = "started" if followed.started else "ended without a runner", page(followed.id)
+    linked = outcome if own is None else f"[{outcome}]({own})"
+    return row(_name(followed), time_of(followed.queued_at), duration(waited), linked)
 
 
 SECTION_ROOM = 12_000

@@ -3,7 +3,17 @@
 from __future__ import annotations
 
 from ghapp.deaths.death import WEEK_SECONDS, DeadJob, correlation
-from ghapp.deaths.job_story import NOTHING_KNOWN, JobOutcome, StoryEvent, is_run_again, job_story, rerun_story
+from ghapp.deaths.job_story import (
+    NOTHING_KNOWN,
+    JobOutcome,
+    JobStep,
+    StoryEvent,
+    is_run_again,
+    job_of_death,
+    job_story,
+    next_steps,
+    rerun_story,
+)
 from ghapp.deaths.post_mortem_store import PostedMortem
 from ghapp.deaths.rerun import RerunFacts, may_be_repeated, refusal
 from ghapp.deaths.store import identity
@@ -40,7 +50,7 @@ async def post_check_run(
     checks = await open_checks(
         context, installation, job.repository, name=NAME, subject=subject, details_url=details_url
     )
-    known_outcome, story = await _story(context, installation, facts)
+    known_outcome, story, steps = await _story(context, installation, facts)
     has_button = is_cause and may_be_repeated(known_outcome.rerun, now) and refusal(facts) is None
     before = await context.deaths.unclean(installation.id, death.at - WEEK_SECONDS, MOST_COMPARED)
     rendered = post_mortem_report(
@@ -48,6 +58,7 @@ async def post_check_run(
         job,
         is_private=bool(await checks.is_private()),
         story=story,
+        steps=steps if is_cause else (),
         is_settled=not is_cause or is_run_again(facts.job.attempt, known_outcome),
         is_cause=is_cause,
         has_button=has_button,
@@ -60,6 +71,7 @@ async def post_check_run(
     check_run, outcome = await publish(context, checks, job.head_sha, rendered, known)
     if check_run is None:
         raise NotFoundError(f"{job.repository}: GitHub does not take a check run for {job.head_sha}")
+    await context.demand.note_check_run(installation.id, check_run, [job.id])
     await post_mortems.post(subject, PostedMortem(check_run, rendered.digest, identity(death)))
     log.info(
         "post-mortem posted",
@@ -77,17 +89,18 @@ async def post_check_run(
 
 async def _story(
     context: JobContext, installation: Installation, facts: RerunFacts
-) -> tuple[JobOutcome, tuple[StoryEvent, ...]]:
-    """Returns what is known of the job of a death, and its story."""
+) -> tuple[JobOutcome, tuple[StoryEvent, ...], tuple[JobStep, ...]]:
+    """Returns what is known of the job of a death, its story, and what its developer can do."""
     death, now = facts.death, context.clock()
     job = await context.demand.one(installation.id, facts.job.id)
     rerun, note = (await context.reruns.of_jobs(installation.id, [facts.job.id]))[facts.job.id]
     if job is None:
         outcome = JobOutcome(death, rerun, note)
-        return outcome, rerun_story(outcome, now)
+        job = job_of_death(death)._replace(attempt=facts.job.attempt)
+        return outcome, rerun_story(outcome, now), next_steps(job, outcome, now)
     if facts.job.over and job.status != "over":  # the delivery of its end is late
         job = job._replace(status="over", ended_at=facts.job.completed_at, conclusion=facts.job.conclusion)
     known = await context.demand.all(installation.id)
     outcome = (await load_job_outcomes(context, installation.id, [job], known)).get(job.id, NOTHING_KNOWN)
     outcome = outcome._replace(death=death, rerun=rerun, note=note)
-    return outcome, job_story(job, death.pool, None, outcome, now)
+    return outcome, job_story(job, death.pool, None, outcome, now), next_steps(job, outcome, now)

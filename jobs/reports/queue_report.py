@@ -1,6 +1,6 @@
 """The check run "Runner queue" on the commits of jobs that wait: created once, updated, completed when no job waits.
 
-Enqueued by the scheduler while a job has waited for a minute, or a check run is open. It also records why jobs wait,
+Enqueued by the scheduler while a job has waited for half a minute, or a check run is open. Also records why jobs wait,
 for their stories. One process at a time publishes for an installation. A check is recorded before its check run is
 created: after a crash in between, the publisher finds the check run on the commit. Requests use the budget's share for
 reports, and are limited by the hour.
@@ -33,7 +33,7 @@ from ghapp.workflow_jobs.queue_check import (
     unknown_jobs,
     with_outcomes,
 )
-from ghapp.workflow_jobs.reason import QueueReason
+from ghapp.workflow_jobs.reason import RECORDED_AFTER_SECONDS, QueueReason
 from ghapp.workflow_jobs.runner_groups import RunnerGroups
 from ghapp.workflow_jobs.store import MOST_CHECKS
 from ghapp.workflow_jobs.texts import QUEUE_CHECK, QUIET_TOPIC, queue_report, reasons_digest
@@ -98,7 +98,7 @@ async def report_queue_of(context: JobContext, installation_id: int) -> dict[str
 
 
 def _lasting_reason(queue: JobQueue, job: Job) -> QueueReason | None:
-    return queue.reason(job) if queue.now - job.queued_at >= NOT_ASSIGNED_SECONDS else None
+    return queue.reason(job) if queue.now - job.queued_at >= RECORDED_AFTER_SECONDS else None
 
 
 async def _with_runner_groups(context: JobContext, installation: Installation, queue: JobQueue) -> JobQueue:
@@ -171,7 +171,8 @@ class _QueuePost(CommitCheckPost):
 
     async def _post(self, check: QueueCheck) -> tuple[QueueCheck | None, CheckRunOutcome]:
         """Returns the check after the attempt (None to delete it), and the outcome."""
-        report, over = queue_report(check, self._queue), is_done(check)
+        pages = self._context.links(self._installation)
+        report, over = queue_report(check, self._queue, pages.job), is_done(check)
         relevant = reasons_digest(check, self._queue)
         if not is_to_be_posted(check, report.digest, relevant, self._now):
             return check._replace(over=over), CheckRunOutcome.NOTHING_TO_DO
@@ -189,6 +190,7 @@ class _QueuePost(CommitCheckPost):
         check_run, outcome = await publish(self._context, checks, check.sha, report, known)
         if check_run is None:
             return check, outcome
+        await self._context.demand.note_check_run(self._installation.id, check_run, [each.id for each in check.jobs])
         log.info("queue check posted", **self.named(check), check_run=check_run, outcome=outcome.value, over=over)
         posted = check._replace(
             check_run=check_run, digest=report.digest, reasons_digest=relevant, posted_at=self._now, over=over
@@ -212,15 +214,15 @@ class _QueuePost(CommitCheckPost):
 
 
 async def _has_queue(context: SchedulerContext, installation: Installation) -> bool:
-    """True if a job has waited for `NOT_ASSIGNED_SECONDS`, or a check run may have to be completed."""
+    """True if a job has waited for `RECORDED_AFTER_SECONDS`, or a check run may have to be completed."""
     if await context.queue_checks.any(installation.id):
         return True
     jobs = await context.demand.all(installation.id)
     now = context.clock()
     return any(
-        job.status == "queued" and not job.waiting and now - job.queued_at >= NOT_ASSIGNED_SECONDS for job in jobs
+        job.status == "queued" and not job.waiting and now - job.queued_at >= RECORDED_AFTER_SECONDS for job in jobs
     )
 
 
 EXPLAIN_QUEUE = PeriodicTask("explain_queue", 15.0, enqueue_where(JobName.QUEUE, _has_queue))
-"""Looks for jobs that wait for a minute or more."""
+"""Looks for jobs that have waited for `RECORDED_AFTER_SECONDS`."""

@@ -76,6 +76,9 @@ class Known:
     def set_public_url(self, url):
         self._environ["GHAPP_PUBLIC_URL"] = url
 
+    def set_github(self, url):
+        self._environ |= {"GHAPP_GITHUB_WEB_URL": url, "GHAPP_GITHUB_API_URL": f"{url}/api/v3"}
+
     async def add_runner(self, evidence):
         await Runners(self.redis).revise(ACME, {evidence.id: lambda _: evidence})
 

@@ -172,7 +172,7 @@ async def test_what_is_wrong_comes_first_with_what_to_do(known, age, is_shown):
 async def test_the_death_of_a_runner_is_shown_with_its_context(known):
     await known.add_death()
     text = (await known.ask("explain", "acme", "linux-1")).stdout
-    assert "is healthy" in text
+    assert "GitHub still lists it as healthy: Online" in text
     assert "host-oom (exit code 137, signal 9, OOMKilled)" in text
     assert "acme/api test failure https://github.com/acme/api/runs/42" in text
     assert "Raise it." in text
@@ -333,7 +333,34 @@ async def test_a_death_comes_before_the_state_of_its_runner(known):
     died = (
         r"acme linux-1 \(1\) died at \S+ \(host-oom\): the runner was killed because its container reached its memory"
     )
-    assert re.match(rf"{died} limit; it is healthy: ", head)
+    assert re.match(rf"{died} limit; GitHub still lists it as healthy: ", head)
+
+
+@pytest.mark.parametrize(
+    ("died_ago", "offline_ago", "words"),
+    [
+        (50.0, None, "GitHub still lists it as healthy: Online; "),
+        (70.0, None, "GitHub listed it after that as healthy: Online; "),
+        (70.0, 10.0, "GitHub still lists it as healthy: OfflineBriefly; "),
+        (70.0, 9000.0, "it is offline: "),
+    ],
+    ids=["listed within a minute", "listed later", "offline for a moment", "offline"],
+)
+async def test_a_dead_runner_that_github_lists_is_not_called_healthy_without_a_word(
+    known, died_ago, offline_ago, words
+):
+    await known.add_death(at=known.now - died_ago, job=None)
+    seen = {} if offline_ago is None else {"online": False, "offline_since": known.now - offline_ago}
+    await known.add_runner(online(1, first_seen=known.now - 9600, **seen))
+    assert f"; {words}" in (await known.ask("explain", "acme", "linux-1")).stdout.splitlines()[0]
+
+
+async def test_a_death_without_a_pod_has_no_rows_of_a_pod(known):
+    of_job = {"pod": "", "node": "", "exit_code": None, "signal": None, "reason": "OfflineDuringJob"}
+    await known.add_death(**of_job, cause=Cause.LOST_COMMUNICATION)
+    text = (await known.ask("explain", "acme", "linux-1")).stdout
+    assert ": lost-communication (OfflineDuringJob)\n" in text
+    assert not re.search(r"^ +(pod|node)\b", text, re.MULTILINE)
 
 
 async def test_a_runner_that_is_retired_after_its_death_is_not_called_retired_alone(known):

@@ -17,6 +17,7 @@ from ghapp.installations.store import Installations
 from ghapp.workflow_jobs.job import Job, PullReference
 from ghapp.workflow_jobs.job_steps import JobSteps
 from ghapp.workflow_jobs.store import Demand
+from ghapp.workflow_jobs.texts import KNOWN_JOBS
 from tests.cli.conftest import ACME
 from tests.cli.test_cli import one_line
 from tests.rules.builders import online
@@ -73,6 +74,36 @@ async def test_jobs_are_selected_and_sorted(known, options, listed):
     found = await known.json("jobs", *options)
     assert [each["job_id"] for each in found["jobs"]] == listed
     assert found["total"] == (3 if "--limit" in options else len(listed))
+
+
+ENDED = "jobs that ended are listed for an hour; --runner, --sha and --pull find those of 30 days"
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ([], f"no queued or running job is known: {KNOWN_JOBS}"),
+        (["--org", "acme", "--queued"], f"no queued job of acme is known: {KNOWN_JOBS}"),
+        (["--unserved"], f"no unserved job is known: {KNOWN_JOBS}"),
+        (["--pool", "linux-4vcpu", "--failed"], f"no failed job of pool linux-4vcpu is known: {ENDED}"),
+        (["--pull", "https://github.com/acme/api/pull/3"], f"no job of acme/api#3 is known: {KNOWN_JOBS}"),
+        (["--sha", "abcdef0", "--over"], f"no ended job of commit abcdef0 is known: {KNOWN_JOBS}"),
+        (["--runner", "linux-1", "--running"], f"no running job of runner linux-1 is known: {KNOWN_JOBS}"),
+    ],
+    ids=str,
+)
+async def test_an_empty_list_is_a_sentence_without_a_table(known, options, sentence):
+    await known.add_runner(online(1, first_seen=known.now - 60))
+    assert " ".join((await known.ask("jobs", *options)).stdout.split()) == sentence
+
+
+async def test_a_failed_job_has_what_it_failed_by_in_its_row(known):
+    started = {"runner_id": 1, "runner_name": "linux-1", "started_at": known.now - 800}
+    by_step = job(
+        known, 5, "over", ended_at=known.now - 5, conclusion="failure", steps=JobSteps(failed=True), **started
+    )
+    await Demand(known.redis).record(ACME, [by_step])
+    assert " failure: a step failed " in (await known.ask("jobs", "--failed")).stdout
 
 
 async def test_the_text_has_the_reason_and_the_number_of_jobs_not_shown(known):
@@ -188,13 +219,52 @@ async def test_a_number_of_no_known_job_is_that_of_a_run(known):
         "http://127.0.0.1:8000/ci/v1/orgs/acme/jobs/3?x=1",
         "https://github.com/acme/api/runs/3",
         "https://api.github.com/repos/acme/api/check-runs/3",
-        "https://github.example.com/api/v3/repos/acme/api/check-runs/3",
+        "https://www.github.com/acme/api/actions/runs/41/job/3",
     ],
 )
 async def test_a_page_of_ours_and_a_check_run_name_their_job(known, url):
     await three_jobs(known)
     (found,) = (await known.json("why", url))["jobs"]
     assert (found["org"], found["job_id"]) == ("acme", 3)
+
+
+@pytest.mark.parametrize(
+    "url", ["https://ghes.example:8443/api/v3/repos/acme/api/check-runs/3", "https://ghes.example:8443/acme/api/runs/3"]
+)
+async def test_a_url_of_the_servers_github_names_its_job(known, url):
+    await three_jobs(known)
+    known.set_github("https://ghes.example:8443")
+    (found,) = (await known.json("why", url))["jobs"]
+    assert found["job_id"] == 3
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["why", "https://ghes.example/acme/api/actions/runs/41/job/3"],
+        ["why", "acme", "https://ghes.example/acme/api/actions/runs/41"],
+        ["why", "https://ghes.example/acme/api/runs/3"],
+        ["jobs", "--pull", "https://ghes.example/acme/web/pull/8"],
+    ],
+    ids=str,
+)
+async def test_a_url_of_another_github_is_wrong_usage_and_names_both_hosts(known, words):
+    await three_jobs(known)
+    message = "the URL is of ghes.example, and the GitHub of this server is github.com"
+    assert message in one_line(await known.ask(*words), 2)
+
+
+async def test_a_check_run_of_ours_names_the_jobs_that_it_is_about(known):
+    await three_jobs(known)
+    await Demand(known.redis).note_check_run(ACME, 9000, [3, 2, 77])
+    found = (await known.json("why", "https://github.com/acme/api/runs/9000"))["jobs"]
+    assert [each["job_id"] for each in found] == [2, 3]
+    opened = await known.ask(
+        *("why", "acme", "https://github.com/acme/api/runs/9000", "--web"), GHAPP_PUBLIC_URL="https://ghapp.example.com"
+    )
+    assert opened.stdout.startswith("https://ghapp.example.com/orgs/acme/jobs")
+    message = one_line(await known.ask("why", "https://github.com/acme/api/runs/9001"), 2)
+    assert f"acme check run 9001: not known; {KNOWN_JOBS}" in message
 
 
 @pytest.mark.parametrize(
@@ -249,6 +319,8 @@ async def test_a_job_whose_runner_died_has_its_whole_story_and_its_url_names_the
     assert {len(each) for each in times} == {len("2026-11-26T08:42:06Z")}
     assert "its container ended with exit code 137, signal 9 (OOMKilled)" in shown
     assert "attempt 2 of the run is job 6: running on runner linux-2" in shown
+    assert " ".join(shown.split()).startswith(f"acme/api test (5): {found['summary']} ")
+    assert found["summary"].endswith("its memory limit; attempt 2 of the run: running on runner linux-2")
     assert f"advice for the platform team: {found['death']['advice']}" in shown
 
 
@@ -340,14 +412,32 @@ async def test_an_unknown_or_invalid_value_is_reported_in_one_line(known, words,
     ("text", "reference"),
     [
         ("42", JobReference(42)),
-        (f"{PAGE}42", JobReference(42, repository="acme/api")),
-        (f"{PAGE}42?pr=7#step:3:1", JobReference(42, repository="acme/api")),
-        ("https://ghe.example.com/acme/api/actions/runs/41/job/42", JobReference(42, repository="acme/api")),
-        ("https://ghe.example.com/api/v3/repos/acme/api/actions/jobs/42", JobReference(42, repository="acme/api")),
-        ("https://api.github.com/repos/acme/api/actions/jobs/42", JobReference(42, repository="acme/api")),
-        ("https://github.com/acme/api/actions/runs/41", JobReference(run_id=41, repository="acme/api")),
-        ("https://github.com/acme/api/actions/runs/41/attempts/2", JobReference(run_id=41, repository="acme/api")),
-        ("https://api.github.com/repos/acme/api/actions/runs/41/jobs", JobReference(run_id=41, repository="acme/api")),
+        (f"{PAGE}42", JobReference(42, repository="acme/api", host="github.com")),
+        (f"{PAGE}42?pr=7#step:3:1", JobReference(42, repository="acme/api", host="github.com")),
+        (
+            "https://ghe.example.com/acme/api/actions/runs/41/job/42",
+            JobReference(42, repository="acme/api", host="ghe.example.com"),
+        ),
+        (
+            "https://ghe.example.com/api/v3/repos/acme/api/actions/jobs/42",
+            JobReference(42, repository="acme/api", host="ghe.example.com"),
+        ),
+        (
+            "https://api.github.com/repos/acme/api/actions/jobs/42",
+            JobReference(42, repository="acme/api", host="api.github.com"),
+        ),
+        (
+            "https://github.com/acme/api/actions/runs/41",
+            JobReference(run_id=41, repository="acme/api", host="github.com"),
+        ),
+        (
+            "https://github.com/acme/api/actions/runs/41/attempts/2",
+            JobReference(run_id=41, repository="acme/api", host="github.com"),
+        ),
+        (
+            "https://api.github.com/repos/acme/api/actions/runs/41/jobs",
+            JobReference(run_id=41, repository="acme/api", host="api.github.com"),
+        ),
         ("0", None),
         ("-1", None),
         ("9" * 19, None),

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import random
+import re
 
 import pytest
 
 from ghapp.report.check_run import LONGEST, Conclusion
 from ghapp.workflow_jobs.job_queue import JobQueue, QueueInputs
-from ghapp.workflow_jobs.queue_check import FollowedJob, QueueCheck, is_to_be_posted
-from ghapp.workflow_jobs.reason import QueueReason
-from ghapp.workflow_jobs.texts import _PARTS, _TITLES, queue_report, reasons_digest
+from ghapp.workflow_jobs.queue_check import FollowedJob, QueueCheck, QueueLimits, checks_to_follow, is_to_be_posted
+from ghapp.workflow_jobs.reason import UNSERVED, QueueReason
+from ghapp.workflow_jobs.texts import _PARTS, _PASSING, _TITLES, queue_report, reasons_digest
 from tests.rules.builders import NOW
 from tests.rules.workflow_jobs.builders import busy, job, missing, offline, queue, runner
 from tests.rules.workflow_jobs.test_reason import PAUSED
@@ -66,35 +67,84 @@ def label_lacks(*numbers):
 @pytest.mark.parametrize(
     ("jobs", "title"),
     [
-        ([waiting(1), waiting(2)], "All runners of 2 jobs are busy"),
+        ([waiting(1), waiting(2)], "Waiting for busy runners"),
         (label_lacks(1, 2), "No runner has the labels of 2 jobs"),
         (
             [*label_lacks(1, 2), *map(waiting, (3, 4, 5, 6))],
-            "2 jobs lack a label that no runner has, 4 wait for busy runners",
+            "No runner has the labels of 2 jobs",
         ),
         (
             [*map(waiting, (3, 4)), *label_lacks(1)],
-            "1 job lacks a label that no runner has, 2 wait for busy runners",
+            "No runner has the labels of 1 job",
+        ),
+        (
+            [*label_lacks(1), waiting(2, labels=("mac",)), waiting(3, labels=("ill",)), waiting(4)],
+            "2 jobs lack a label that no runner has, 1 job waits for offline runners",
+        ),
+        ([waiting(1), waiting(2, labels=("idle",))], "Waiting for busy runners"),
+        ([waiting(1, labels=("idle",)), waiting(2, labels=("idle",))], "Runners are idle, but GitHub assigns no job"),
+        ([waiting(1, labels=("idle",), queued_at=NOW)], "GitHub has assigned no runner yet"),
+        ([waiting(1, labels=("ubuntu-latest",))], "Waiting for GitHub-hosted runners"),
+        ([waiting(1, labels=())], "Waiting for a runner group"),
+    ],
+    ids=[
+        *(
+            "busy",
+            "labels",
+            "two of six",
+            "one of three",
+            "two reasons",
+            "busy and idle",
+            "idle",
+            "about to be assigned",
+        ),
+        *("hosted", "a group"),
+    ],
+)
+def test_the_title_counts_the_jobs_that_no_runner_can_take_and_no_others(jobs, title):
+    """How many others wait changes all the time, and the title is not posted again for them."""
+    runners = [busy(), offline()._replace(labels=("ill",)), runner()._replace(labels=("idle",))]
+    assert rendered(jobs, runners).title == title
+
+
+@pytest.mark.parametrize(
+    ("jobs", "title"),
+    [
+        ([waiting(1)], "Waiting for busy runners"),
+        (label_lacks(1), "No runner has the labels of 1 or more jobs"),
+        (
+            [*label_lacks(1), waiting(2, labels=("ill",))],
+            "1 or more jobs lack a label that no runner has, 1 or more jobs wait for offline runners",
         ),
     ],
-    ids=["busy", "labels", "two and four", "one and two"],
+    ids=["busy", "labels", "two reasons"],
 )
-def test_the_title_counts_each_reason_apart_and_what_needs_a_person_first(jobs, title):
-    assert rendered(jobs, [busy()]).title == title
+def test_the_title_does_not_count_what_is_not_followed(jobs, title):
+    runners = [busy(), offline()._replace(labels=("ill",))]
+    assert queue_report(followed(*jobs)._replace(more=56), queue(jobs, runners)).title == title
 
 
-def test_the_title_counts_jobs_that_are_not_followed():
-    check = followed(waiting(1))._replace(more=56)
-    assert queue_report(check, queue([waiting(1)], [busy()])).title == "1 job waits for busy runners, 56 more wait"
+def test_every_reason_has_a_title():
+    assert _PARTS.keys() == _TITLES.keys() == UNSERVED
+    assert _PASSING.keys() == {None, *QueueReason} - UNSERVED
 
 
-def test_every_reason_has_words_beside_other_reasons():
-    assert _PARTS.keys() == {None, *QueueReason}
+def test_a_row_has_the_workflow_and_the_address_of_the_jobs_page():
+    jobs = [waiting(1, workflow="CI"), waiting(2, name="", html_url="", queued_at=NOW, labels=("idle",))]
+    check = checks_to_follow(queue(jobs, []), {}, QueueLimits())["acme/api@" + SHA]
+    runners = [busy(), runner()._replace(labels=("idle",))]
+    text = queue_report(check, queue(jobs, runners), lambda job_id: f"https://ghapp.example/jobs/{job_id}").text
+    assert f"| [`CI / test`]({PAGE}) |" in text
+    assert "| [AllBusy](https://ghapp.example/jobs/1) |" in text
+    assert re.search(r"\| `2` \| \S+ \| \[Page\]\(https://ghapp.example/jobs/2\) \|", text)
+    over = check._replace(jobs=tuple(each._replace(left_at=NOW, started=True) for each in check.jobs))
+    done = queue_report(over, queue([], []), lambda job_id: f"https://ghapp.example/jobs/{job_id}").text
+    assert "| [started](https://ghapp.example/jobs/1) |" in done
 
 
-def test_a_job_that_is_about_to_be_assigned_has_no_reason():
-    report = rendered([waiting(queued_at=NOW)], [busy()._replace(busy=False)])
-    assert report.title == "GitHub has assigned no runner to this job yet"
+def test_a_time_is_text_in_a_sentence_that_is_plain_otherwise():
+    summary = rendered([waiting()], [busy()], listed_at=NOW).summary
+    assert "**The only runner of linux-4vcpu is busy, as of the last list, 14:13:20 UTC.** (`AllBusy`)" in summary
 
 
 @pytest.mark.parametrize(("private", "shown"), [(True, True), (False, False), (None, False)])
@@ -183,7 +233,3 @@ def test_many_jobs_fit_into_githubs_limits():
     report = rendered(jobs, [])
     assert len(report.summary) <= LONGEST
     assert len(report.text) <= LONGEST
-
-
-def test_every_reason_of_a_followed_job_has_a_title():
-    assert _TITLES.keys() == {each.value for each in QueueReason} - {"HostedByGitHub", "UnknownPool"}

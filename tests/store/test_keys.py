@@ -131,6 +131,7 @@ async def write_the_rest(redis):
     await inbox_store.mark_ended(ORG, [1], NOW)
     await Demand(redis).note_reasons(ORG, {1: "AllBusy"}, {1})
     await Demand(redis).note_pull(ORG, PullReference("acme/api", 7), "f" * 40, NOW)
+    await Demand(redis).note_check_run(ORG, 9, [1, 2])
     await Budget(redis).share_with_others(ORG, ORG, 60.0, NOW)
     await DeliveryStatus(redis).mark_missing(["guid"], NOW)
     await DeliveryStatus(redis).expect(ORG, NOW)

@@ -36,9 +36,13 @@ from ghapp.workflow_jobs.job_queue import JobQueue
 
 
 class OrgsDocument(msgspec.Struct, frozen=True):
-    """The scopes that the token may read, by address: organizations, repositories, enterprises."""
+    """The scopes that the token may read, by address: organizations, repositories, enterprises.
+
+    `github_url` is the address of the GitHub that has them.
+    """
 
     orgs: list[str]
+    github_url: str
 
 
 class DeadDeliveryDocument(msgspec.Struct, frozen=True):
@@ -109,7 +113,7 @@ class OverviewEndpoints:
         token = await self._authenticator.token(request, self._clock())
         installations = await self._stores.installations.all()
         named = {each.org for each in installations if any(token.may("read", name, self._clock()) for name in each.own)}
-        return _json(OrgsDocument(sorted(named)))
+        return _json(OrgsDocument(sorted(named), self._settings.web_url))
 
     async def _overview(self, request: Request) -> Response:
         """Judges all runners, so that the document is prepared at most once a second, for all who ask."""

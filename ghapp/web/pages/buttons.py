@@ -16,12 +16,12 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
+from ghapp.deaths.cause import needed_change, rerun_label
 from ghapp.deaths.death import DeadJob, Death
 from ghapp.deaths.page_views import refusal_here
 from ghapp.deaths.pages import death_of_address, death_path
 from ghapp.deaths.rerun import WHY_NOT
 from ghapp.deaths.store import identity
-from ghapp.deaths.texts import RERUN
 from ghapp.deliveries.store import DeadLetter
 from ghapp.installations.pool_matching import ALL_POOLS, LONGEST_POOL
 from ghapp.log import logger
@@ -251,12 +251,14 @@ class Buttons:
     # Re-run the job of a runner that died.
 
     async def _ask_rerun(self, visit: Visit) -> Response:
-        _, job = await self._rerunnable(visit)
+        death, job = await self._rerunnable(visit)
+        change = needed_change(death.cause, death.reason)
         question = Confirmation(
             title="Run this job again?",
-            text=f"GitHub runs {job.name or job.id} of {job.repository} again, and the jobs that depend on it, as the "
+            text=(f"Unchanged, it may end in the same way: {change}. " if change else "")
+            + f"GitHub runs {job.name or job.id} of {job.repository} again, and the jobs that depend on it, as the "
             "next attempt of its run. ghapp requests this once for each job.",
-            button=RERUN.label,
+            button=rerun_label(death.cause, death.reason),
             back=death_path(visit),
         )
         return self._question(visit, question)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from cachetools import LRUCache
 
 from ghapp.deaths.death import Death, with_delivered_job
-from ghapp.deaths.job_story import NOTHING_KNOWN, JobOutcome, attempts_story
+from ghapp.deaths.job_story import NOTHING_KNOWN, JobOutcome, attempts_story, job_of_death, next_steps
 from ghapp.deaths.page_views import DeathLine, RerunKnown, death_line, with_latest
 from ghapp.deaths.rerun import RerunRules
 from ghapp.deaths.store import identity
@@ -353,11 +353,15 @@ class PageData:
             self._reruns.noted(installation.id, death.job.id),
             self._demand.one(installation.id, death.job.id),
         )
+        now, outcome = self._clock(), NOTHING_KNOWN
         if job is None:
-            return known._replace(rerun=rerun, note=note)
-        outcome = await self.job_outcome(org_state, job, (await self.board(org_state)).queue)
-        later = tuple(each.text for each in attempts_story(job, outcome, self._clock()))
-        return known._replace(rerun=rerun, note=note, attempt=job.attempt, later=later)
+            job = job_of_death(death)
+        else:
+            outcome = await self.job_outcome(org_state, job, (await self.board(org_state)).queue)
+        outcome = outcome._replace(death=death, rerun=rerun, note=note)
+        later = tuple(each.text for each in attempts_story(job, outcome, now))
+        steps = next_steps(job, outcome, now)
+        return known._replace(rerun=rerun, note=note, attempt=job.attempt, later=later, steps=steps)
 
     async def allowance(self, org_state: OrgState) -> Allowance:
         """Returns the organization's hourly limit."""

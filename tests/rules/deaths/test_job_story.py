@@ -10,10 +10,15 @@ from ghapp.deaths.cause import DEADLINE_EXCEEDED, Cause, OwnReason, rerun_step
 from ghapp.deaths.job_death import EXAMINATION_SECONDS, EXAMINED_AFTER_SECONDS, RunnerAfter
 from ghapp.deaths.job_story import (
     NOTHING_KNOWN,
+    FailedBy,
     JobOutcome,
     StoryStep,
+    failed_by,
+    failure_text,
     how_known,
+    job_of_death,
     job_story,
+    job_summary,
     may_be_run_again,
     next_steps,
     other_attempts,
@@ -52,7 +57,7 @@ def story(known, outcome=NOTHING_KNOWN):
     return [each.full_text for each in job_story(known, POOL, explain(jobs, known), outcome, NOW)]
 
 
-BY_HAND = "; to run it again: `gh run rerun --job 7 --repo acme/api`"
+BY_HAND = "; to run it again unchanged: `gh run rerun --job 7 --repo acme/api`"
 
 
 @pytest.mark.parametrize(
@@ -68,12 +73,17 @@ BY_HAND = "; to run it again: `gh run rerun --job 7 --repo acme/api`"
         (
             RUNNING._replace(queued_at=NOW - 1480),
             JobOutcome(),
-            ["taken by runner linux-3 after 10 min; what it waited for is not known"],
+            ["taken by runner linux-3 after 10 min; what it waited for is not on record"],
         ),
         (
             RUNNING._replace(queued_at=NOW - 1480, waited_for="AllBusy"),
             JobOutcome(),
             ["taken by runner linux-3 after 10 min: all runners of its pool were busy"],
+        ),
+        (
+            RUNNING._replace(waited_for="AllBusy"),
+            JobOutcome(),
+            [f"{TAKEN}: all runners of its pool were busy"],
         ),
         (
             RUNNING._replace(queued_at=NOW - 1480, waited_for="AReasonOfAnotherVersion"),
@@ -121,13 +131,13 @@ BY_HAND = "; to run it again: `gh run rerun --job 7 --repo acme/api`"
             JobOutcome(DIED, note=RerunNote("StepsHadBegun", AUTO, NOW - 50)),
             [
                 *(TAKEN, OOM, "ended: failure"),
-                f"not run again by ghapp: {BEGUN}{BY_HAND}",
+                f"not run again: {BEGUN}{BY_HAND}",
             ],
         ),
         (
             FAILED,
             JobOutcome(DIED, note=RerunNote("OfAnotherVersion", "mona", NOW - 50, NOW + 120)),
-            [*(TAKEN, OOM, "ended: failure"), "not run again by mona: ofAnotherVersion; tried again in 2 min"],
+            [*(TAKEN, OOM, "ended: failure"), "not run again by mona: OfAnotherVersion; tried again in 2 min"],
         ),
         (
             FAILED,
@@ -152,7 +162,12 @@ BY_HAND = "; to run it again: `gh run rerun --job 7 --repo acme/api`"
     ],
     ids=[
         *("queued", "held back", "running", "waited for an unknown reason", "waited for busy runners"),
-        *("a reason of another version", "a runner without a name", "runner died and GitHub does not know"),
+        *(
+            "waited briefly",
+            "a reason of another version",
+            "a runner without a name",
+            "runner died and GitHub does not know",
+        ),
         *("succeeded", "ended without a conclusion", "cancelled before a runner took it", "failed by its runner"),
         *("re-run requested", "re-run accepted", "re-run refused", "not run again", "tried again later"),
         *("run again and queued", "run again at GitHub"),
@@ -206,7 +221,8 @@ def test_the_story_of_a_job_that_ended_badly_has_whether_its_runner_is_the_cause
     ("cause", "reason", "begins"),
     [
         (Cause.TERMINATED, "Error", "run it again"),
-        (Cause.GUEST_OOM_OR_KILL, "OOMKilled", "run it again"),
+        (Cause.GUEST_OOM_OR_KILL, "Error", "change the job so that it needs less memory"),
+        (Cause.VERSION_DEPRECATED, "Error", "have the platform team update the runner; then run it again"),
         (Cause.HOST_OOM, "OOMKilled", "change the job so that it needs less memory"),
         (Cause.EXTERNAL_TEARDOWN, OwnReason.STORAGE_LIMIT, "change the job so that it writes less"),
         (Cause.EXTERNAL_TEARDOWN, DEADLINE_EXCEEDED, "change the job so that it takes less time"),
@@ -214,6 +230,140 @@ def test_the_story_of_a_job_that_ended_badly_has_whether_its_runner_is_the_cause
 )
 def test_a_job_that_used_up_its_machine_changes_before_it_is_run_again(cause, reason, begins):
     assert rerun_step(cause, reason).startswith(begins)
+
+
+@pytest.mark.parametrize(
+    ("cause", "offer"),
+    [(Cause.HOST_OOM, "; to run it again unchanged: "), (Cause.TERMINATED, "; to run it again: ")],
+)
+def test_the_command_that_runs_a_job_again_says_when_something_is_to_be_changed_first(cause, offer):
+    assert f"no re-run is known{offer}`" in story(FAILED, JobOutcome(death(cause=cause, reason="")))[-1]
+
+
+RUNS_AGAIN = AGAIN._replace(status="running", started_at=NOW - 30, runner_name="linux-4")
+
+
+@pytest.mark.parametrize(
+    ("again", "at"),
+    [
+        (AGAIN, AGAIN.queued_at),
+        (RUNS_AGAIN, RUNS_AGAIN.started_at),
+        (RUNS_AGAIN._replace(started_at=None), None),
+        (RUNS_AGAIN._replace(status="over", ended_at=NOW - 20, conclusion="success"), NOW - 20),
+        (RUNS_AGAIN._replace(status="over", conclusion="success"), None),
+    ],
+    ids=["queued", "running", "running since an unknown time", "ended", "ended at an unknown time"],
+)
+def test_a_later_attempt_is_dated_by_what_is_written_of_it(again, at):
+    (event,) = (
+        each
+        for each in job_story(FAILED, POOL, None, JobOutcome(DIED, attempts=(again,)), NOW)
+        if each.step is StoryStep.NEXT_ATTEMPT
+    )
+    assert event.at == at
+
+
+OOM_SUMMARY = "its runner died (host-oom): the runner was killed because its container reached its memory limit"
+
+
+@pytest.mark.parametrize(
+    ("known", "outcome", "again", "later"),
+    [
+        (RUNNING, JobOutcome(DIED), "GitHub has not ended the job yet", None),
+        (FAILED, JobOutcome(DIED), "it was not run again", None),
+        (FAILED, JobOutcome(DIED, ASKED._replace(state=RerunState.REFUSED)), "it was not run again", None),
+        (FAILED, JobOutcome(DIED, note=RerunNote("RunNotOver", AUTO, NOW, NOW)), "it was not run again", None),
+        (
+            FAILED,
+            JobOutcome(DIED, note=RerunNote("RunNotOver", AUTO, NOW, NOW + MICROSECOND)),
+            "it was not run again yet",
+            None,
+        ),
+        (FAILED, JobOutcome(DIED, ASKED), "its re-run as attempt 2 was requested", None),
+        (FAILED, JobOutcome(DIED, ACCEPTED), "its re-run as attempt 2 was requested", None),
+        (FAILED, JobOutcome(DIED, attempts=(AGAIN,)), "attempt 2 of the run: queued", 9),
+        (
+            FAILED,
+            JobOutcome(DIED, ACCEPTED, None, (AGAIN, RUNS_AGAIN._replace(id=10, attempt=3))),
+            "attempt 3 of the run: running on runner linux-4",
+            10,
+        ),
+    ],
+    ids=[
+        "goes on",
+        "not run again",
+        "refused",
+        "no more tries",
+        "tried again",
+        "requested",
+        "accepted",
+        "queued again",
+        "the latest attempt",
+    ],
+)
+def test_a_dead_runners_job_begins_with_how_the_runner_died_and_whether_it_runs_again(known, outcome, again, later):
+    summary = job_summary(known, outcome, NOW)
+    assert (summary.text, summary.again) == (OOM_SUMMARY, again)
+    assert str(summary) == f"{OOM_SUMMARY}; {again}"
+    assert (None if summary.later is None else summary.later.job_id) == later
+
+
+def test_a_job_without_a_known_death_has_no_such_beginning():
+    assert job_summary(FAILED, JobOutcome(attempts=(AGAIN,)), NOW) is None
+
+
+BY_STEP = RunnerAfter(True, a_step_failed=True)
+
+
+@pytest.mark.parametrize(
+    ("known", "outcome", "by", "text"),
+    [
+        (FAILED, JobOutcome(DIED, runner_after=BY_STEP), FailedBy.RUNNER, "runner died: host-oom"),
+        (FAILED, JobOutcome(runner_after=BY_STEP), FailedBy.STEP, "failure: a step failed"),
+        (
+            FAILED._replace(conclusion="timed_out"),
+            JobOutcome(runner_after=RunnerAfter(True, is_online=True)),
+            FailedBy.JOB,
+            "timed out: its runner did not die",
+        ),
+        (
+            FAILED._replace(conclusion="cancelled"),
+            JobOutcome(runner_after=RunnerAfter(True, exited=True)),
+            FailedBy.JOB,
+            "cancelled: its runner did not die",
+        ),
+        (
+            FAILED,
+            JobOutcome(runner_after=RunnerAfter(True, NOW + MICROSECOND, is_online=True, a_step_failed=True)),
+            FailedBy.PENDING,
+            "failure: cause being looked for",
+        ),
+        (FAILED, JobOutcome(runner_after=RunnerAfter(True, NOW)), FailedBy.UNKNOWN, "failure: cause not known"),
+        (FAILED, JobOutcome(), None, "failure"),
+        (FAILED._replace(conclusion="success"), JobOutcome(runner_after=BY_STEP), None, "success"),
+        (RUNNING, JobOutcome(DIED), None, "runner died: host-oom"),
+        (RUNNING, JobOutcome(), None, ""),
+    ],
+    ids=[
+        *("its runner", "a step", "the runner is online", "the runner exited", "looked for until now", "not known"),
+        *("no runner of ours", "succeeded", "its runner died and GitHub does not know", "running"),
+    ],
+)
+def test_a_failed_job_names_what_it_failed_by(known, outcome, by, text):
+    assert failed_by(known, outcome, NOW) is by
+    cause = "" if outcome.death is None else outcome.death.cause
+    assert failure_text(known.conclusion, by, cause) == text
+
+
+def test_what_another_version_says_a_job_failed_by_is_left_out():
+    assert failure_text("failure", "weather") == "failure"
+
+
+@pytest.mark.parametrize(("conclusion", "steps"), [("failure", 1), ("", 0), ("success", 0)])
+def test_a_job_that_no_delivery_has_reported_has_the_steps_of_its_death(conclusion, steps):
+    dead = DIED._replace(job=DIED.job._replace(conclusion=conclusion, html_url="https://github.com/acme/api/x"))
+    found = next_steps(job_of_death(dead), JobOutcome(dead), NOW)
+    assert [each.url for each in found] == ["https://github.com/acme/api/x"] * steps
 
 
 def test_a_known_death_ends_the_search_and_a_later_attempt_its_next_step():

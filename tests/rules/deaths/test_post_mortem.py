@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from ghapp.deaths.cause import Cause
+from ghapp.deaths.cause import Cause, needed_change, rerun_label
 from ghapp.deaths.death import Correlation, DeadJob, Death, Sighting, blames_the_platform
 from ghapp.deaths.github_words import JobWords
-from ghapp.deaths.job_story import StoryEvent, StoryStep
+from ghapp.deaths.job_story import JobStep, StoryEvent, StoryStep
 from ghapp.deaths.post_mortem import (
     LOOKS_AFTER_SECONDS,
     JobFacts,
@@ -22,7 +22,7 @@ from ghapp.deaths.post_mortem import (
     next_look_after,
     wants_lines,
 )
-from ghapp.deaths.texts import RERUN, needs_a_person, post_mortem_report
+from ghapp.deaths.texts import RERUN, post_mortem_report
 from ghapp.report.check_run import LONGEST, Conclusion
 from tests.rules.builders import MICROSECOND, NOW, lost
 
@@ -227,9 +227,26 @@ def test_a_job_that_used_up_its_limit_needs_a_person():
     assert "run again unchanged, it ends in the same way" in report.summary
 
 
-@pytest.mark.parametrize("cause", [each for each in Cause if not needs_a_person(each, "")])
+@pytest.mark.parametrize("cause", [each for each in Cause if not needed_change(each, "")])
 def test_all_other_post_mortems_are_neutral(cause):
     assert post_mortem_report(death(cause=cause), death().job, is_private=True).conclusion is Conclusion.NEUTRAL
+
+
+def test_what_to_do_comes_before_the_button_which_says_that_nothing_was_changed():
+    step = JobStep("change the job so that it `eats` less", "of no interest here", "https://github.com/acme/api/job/42")
+    report = post_mortem_report(death(), death().job, is_private=True, steps=[step], has_button=True)
+    line = "1. [Change the job so that it `eats` less.](https://github.com/acme/api/job/42)"
+    assert f"than their limit.\n\nWhat to do:\n\n{line}\n\nThe runner's last" in report.summary
+    assert report.summary.index(line) < report.summary.index('The button "Re-run anyway" of this check')
+    assert [each.label for each in report.actions] == ["Re-run anyway"]
+
+
+@pytest.mark.parametrize("reason", ["", "OOMKilled", "StorageLimitExceeded", "DeadlineExceeded"])
+@pytest.mark.parametrize("cause", Cause)
+def test_the_button_fits_into_githubs_limit_and_says_whether_something_is_to_be_changed_first(cause, reason):
+    label = rerun_label(cause, reason)
+    assert (label == RERUN.label) is not bool(needed_change(cause, reason))
+    assert len(label) <= 20
 
 
 def test_the_job_is_linked_only_by_a_plain_address():
@@ -256,7 +273,8 @@ def test_the_jobs_story_is_listed_an_event_a_line(at, text, line):
 
 
 def test_the_rerun_button_is_shown_if_it_is_enabled():
-    assert post_mortem_report(death(), death().job, is_private=True, has_button=True).actions == (RERUN,)
+    dead = death(cause=Cause.TERMINATED, reason="Error")
+    assert post_mortem_report(dead, dead.job, is_private=True, has_button=True).actions == (RERUN,)
     assert [len(RERUN.label) <= 20, len(RERUN.description) <= 40, len(RERUN.identifier) <= 20] == [True] * 3
 
 

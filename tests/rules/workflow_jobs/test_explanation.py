@@ -132,7 +132,7 @@ def test_the_typical_wait_is_the_median_of_the_jobs_that_started_within_the_hour
     found = explained([busy(), busy()], running, ended=waits)
     assert found.typical_wait_seconds == 90
     assert found.text == "all 2 runners of linux-4vcpu are busy"
-    assert found.next[0] == ("wait", "half of the pool's jobs that started in the last hour had waited at most 90 s")
+    assert found.next[0] == ("wait", "median wait 90 s (jobs started in the last hour)")
     assert explained([busy()]).typical_wait_seconds is None
 
 
@@ -304,3 +304,21 @@ def test_runners_that_are_too_old_are_named_with_their_versions_and_what_to_do(r
 
 def test_without_known_steps_the_versions_are_still_shown():
     assert [each.step for each in explained([looping()]).next] == ["ghapp versions --org acme"]
+
+
+@pytest.mark.parametrize(
+    ("waiting", "runners", "text"),
+    [
+        (job(), [busy()], "the only runner of linux-4vcpu is busy, as of the last list, 14:13:20 UTC"),
+        (job(labels=("gpu",)), [], "no runner has the label gpu, as of the last list, 14:13:20 UTC"),
+        (job(labels=("ubuntu-latest",)), [], "the job requests a GitHub-hosted runner (ubuntu-latest)"),
+        (
+            job(labels=()),
+            [],
+            "the job names a runner group and no labels, and GitHub does not report the group of a queued job",
+        ),
+    ],
+    ids=["busy", "no runner", "hosted", "a group"],
+)
+def test_while_runners_cannot_be_listed_what_is_known_of_them_has_the_time_of_the_last_list(waiting, runners, text):
+    assert explain(queue([waiting], runners, listed_at=NOW), waiting).text == text

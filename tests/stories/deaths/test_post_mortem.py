@@ -6,10 +6,11 @@ import pytest
 from rq.job import Job
 from rq.serializers import JSONSerializer
 
-from ghapp.deaths.cause import Cause
+from ghapp.deaths.cause import Cause, rerun_step
 from ghapp.deaths.post_mortem import DELIVERED_SECONDS, EARLY_LOOK_SECONDS, LOOKS_AFTER_SECONDS
 from ghapp.deaths.store import identity
 from ghapp.deaths.texts import NOT_THE_CAUSE
+from ghapp.wording import sentence
 from jobs.checks.publisher import CheckRunOutcome
 from jobs.deaths.post_mortem import look_into
 from jobs.runners.sweep import sweep_installation
@@ -48,6 +49,10 @@ async def test_a_developer_learns_on_the_job_s_own_commit_that_the_runner_died(s
         assert list(check_runs(app)) == [check_run]
         posted = check_runs(app)[check_run]
         assert "ended: failure" in posted["output"]["summary"]
+        assert f"1. [{sentence(rerun_step(Cause.HOST_OOM, 'OOMKilled'))}](" in posted["output"]["summary"]
+        assert "What to do" not in early["output"]["summary"]
+        (about,) = await app.context.demand.of_check_run(app.installation, check_run)
+        assert about.id == job.id
         assert (posted["name"], posted["head_sha"]) == ("Runner post-mortem", job.head_sha)
         assert (posted["status"], posted["conclusion"]) == ("completed", "action_required")
         assert posted["output"]["title"] == "The runner was killed because its container reached its memory limit"

@@ -215,14 +215,14 @@ def queued(waited, **changes):
     ("jobs", "is_explained"),
     [
         ([], False),
-        ([queued(60.0)], True),
-        ([queued(59.9)], False),
+        ([queued(30.0)], True),
+        ([queued(29.9)], False),
         ([queued(9000.0, status="running", started_at=NOW)], False),
         ([queued(9000.0, waiting=True)], False),
     ],
-    ids=["none", "a minute", "less", "running", "not approved"],
+    ids=["none", "half a minute", "less", "running", "not approved"],
 )
-async def test_the_queue_is_explained_while_a_job_has_waited_for_a_minute(
+async def test_the_queue_is_explained_while_a_job_has_waited_for_half_a_minute(
     clock, redis, queue_redis, jobs, is_explained
 ):
     await Installations(redis).put(ACME)

@@ -17,6 +17,7 @@ from ghapp.github.deliveries import parse
 from ghapp.loading.views import load_job_queue
 from ghapp.remediation.store import Pause
 from ghapp.sandbox.config import PoolConfig
+from ghapp.wording import clock_time
 from ghapp.workflow_jobs.explanation import explain
 from ghapp.workflow_jobs.job import JobSearch, PullReference
 from ghapp.workflow_jobs.store import QueueChecks
@@ -129,8 +130,34 @@ async def test_busy_runners_are_a_reason_at_once_and_reported_after_busy_after_s
         assert await reported(app) == []
         await later(app, 10)
         assert await reported(app) == [CheckRunOutcome.CREATED]
-        assert check_runs(app)[0]["output"]["title"] == "All runners of 2 jobs are busy"
+        assert check_runs(app)[0]["output"]["title"] == "Waiting for busy runners"
         assert (await why(app, older)).ahead == 0
+
+
+async def test_the_reason_of_a_job_that_is_taken_after_a_minute_stays_in_its_story(story):
+    async with story(runners=1, ephemeral=False) as app:
+        await later(app, 0)
+        first, job = await queued(app, count=2)
+        await later(app, 30)
+        await reported(app)
+        await later(app, 30)
+        app.sandbox.control.finish("acme", job_id=first)
+        await later(app, 1)
+        taken = await app.context.demand.one(app.installation, job)
+        assert (taken.status, taken.waited_for) == ("running", "AllBusy")
+
+
+async def test_while_the_runners_cannot_be_listed_a_reason_has_the_time_of_the_last_list(story):
+    async with story(runners=1, ephemeral=False) as app:
+        await later(app, 0)
+        app.sandbox.control.busy("acme", count=1)
+        (job,) = await queued(app)
+        await later(app, 10)
+        assert (await why(app, job)).text == f"the only runner of {POOL} is busy"
+        listed_at = clock_time(app.clock())
+        app.sandbox.control.fault(match=".*actions/runners.*", status=502, times=100)
+        await later(app, 20)
+        assert (await why(app, job)).text == f"the only runner of {POOL} is busy, as of the last list, {listed_at}"
 
 
 async def test_a_runner_group_that_excludes_the_repository_is_the_reason(story):

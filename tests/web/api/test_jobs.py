@@ -64,6 +64,8 @@ async def test_a_queued_job_has_its_reason(http):
         },
         "death": None,
         "rerun": None,
+        "summary": None,
+        "failed_by": None,
         "story": [
             {
                 "at": "2027-01-15T07:50:00Z",
@@ -112,6 +114,15 @@ async def test_jobs_are_listed_by_state_and_pool(http, query, ids):
     listed = (await http.get(f"/v1/orgs/acme/jobs{query}")).json()
     assert [each["job_id"] for each in listed["jobs"]] == ids
     assert (listed["total"], listed["next_cursor"]) == (len(ids), None)
+
+
+async def test_jobs_are_found_by_the_check_run_that_is_about_them(http, redis):
+    await Demand(redis).note_check_run(INSTALLATION, 9000, [4, 1, 99])
+    for query, ids in (("9000", [1, 4]), ("9000&run_id=41", [1]), ("9000&state=over", [4]), ("9001", [])):
+        listed = (await http.get(f"/v1/orgs/acme/jobs?check_run={query}")).json()
+        assert [each["job_id"] for each in listed["jobs"]] == ids
+    answer = await http.get("/v1/orgs/acme/jobs?check_run=0")
+    assert (answer.status_code, answer.json()["detail"].partition(" ")[0]) == (400, "check_run")
 
 
 async def test_jobs_are_found_by_their_pull_request(http, redis):

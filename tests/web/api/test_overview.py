@@ -31,7 +31,7 @@ def pools():
 async def test_a_token_sees_the_orgs_that_it_may_read_and_where_the_app_is_installed(http, redis):
     await Installations(redis).put(Installation(8, "globex", 2))
     answer = await http.get("/v1/orgs")
-    assert (answer.status_code, answer.json()) == (200, {"orgs": ["acme"]})
+    assert (answer.status_code, answer.json()) == (200, {"orgs": ["acme"], "github_url": "https://github.com"})
 
 
 async def test_an_overview_has_pauses_pools_and_the_defaults_of_the_gate(http, redis):

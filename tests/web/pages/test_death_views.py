@@ -8,6 +8,7 @@ import pytest
 
 from ghapp.deaths.cause import HAPPENED, Cause, not_yours
 from ghapp.deaths.death import DeadJob, Death, Sighting
+from ghapp.deaths.job_story import JobStep
 from ghapp.deaths.page_views import (
     CAUSES,
     FINAL,
@@ -24,7 +25,7 @@ from ghapp.deaths.page_views import (
     with_latest,
 )
 from ghapp.deaths.patterns import DeathPattern, PatternKind
-from ghapp.deaths.rerun import AUTO, WHY_NOT, Rerun, RerunNote, RerunRefusal, RerunRules, RerunState
+from ghapp.deaths.rerun import AUTO, WHY_NOT, Rerun, RerunNote, RerunRefusal, RerunRules, RerunState, why_not
 from ghapp.deaths.store import identity
 from ghapp.web.pages.views.deaths_chart import CHARTED, MOST_COUNTED
 from ghapp.web.pages.views.paging import PAGE_SIZE
@@ -323,13 +324,13 @@ def test_the_re_run_button_follows_the_rules_of_the_check_runs_button(changes, k
         (
             GRANTED._replace(note=RerunNote("RunNotOver", "mona", NOW - 60, NOW + 60)),
             (
-                f"mona tried to run it again 1 min ago. {WHY_NOT[RerunRefusal.RUN_NOT_OVER]} It is tried again in 1 min.",
+                f"mona tried to run it again 1 min ago: {why_not(RerunRefusal.RUN_NOT_OVER)}. It is tried again in 1 min.",
                 "GitHub can run this job again, and the jobs that depend on it.",
             ),
         ),
         (
             GRANTED._replace(note=RerunNote("RerunLimit", AUTO, NOW - 60)),
-            (f"ghapp looked at it 1 min ago, and does not run it again. {WHY_NOT[RerunRefusal.TOO_MANY]}",),
+            (f"Not run again (looked at 1 min ago): {why_not(RerunRefusal.TOO_MANY)}.",),
         ),
     ],
     ids=["possible", "not granted", "accepted", "not confirmed", "refused", "tried again later", "final"],
@@ -340,7 +341,15 @@ def test_the_page_shows_the_state_of_the_re_run_or_why_there_is_none(known, sent
 
 def test_a_visitor_without_the_button_is_referred_to_the_check_run():
     (sentence,) = post_mortem(manages=False).rerun.sentences
-    assert sentence == 'The button "Re-run this job" of the check run "Runner post-mortem" runs it again.'
+    assert sentence == 'The button "Re-run anyway" of the check run "Runner post-mortem" runs it again.'
+
+
+def test_the_steps_come_with_their_addresses_and_the_button_says_that_nothing_was_changed():
+    step = JobStep("change the job so that it eats less", "it ate too much", JOB.html_url)
+    shown = post_mortem(known=GRANTED._replace(steps=(step,))).rerun
+    assert [(each.step, each.url) for each in shown.steps] == [("Change the job so that it eats less.", JOB.html_url)]
+    assert (shown.has_button, shown.button) == (True, "Re-run anyway")
+    assert post_mortem(WORST._replace(cause=Cause.TERMINATED, reason="Error")).rerun.button == "Re-run this job"
 
 
 def test_every_refusal_has_a_text():

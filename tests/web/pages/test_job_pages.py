@@ -9,7 +9,7 @@ from html import unescape
 
 import pytest
 
-from ghapp.deaths.cause import NO_JOB, Cause
+from ghapp.deaths.cause import NO_JOB, Cause, rerun_step
 from ghapp.deaths.death import DeadJob, Death
 from ghapp.deaths.post_mortem_store import Reruns
 from ghapp.deaths.rerun import Rerun, RerunNote, RerunState
@@ -149,8 +149,9 @@ async def test_a_job_shows_why_it_waits_and_links_to_its_runners_death(key_holde
     assert re.search(r'/orgs/acme/deaths/a\?end=[^"]+">Read why', ended)
     assert "The runner was stopped from outside: " in ended
     assert "<b>Run it again at GitHub (Re-run jobs).</b>" in ended
-    assert '<p class="lead">The runner of this job died: the runner was stopped from outside. ' in ended
-    assert "The job was not run again.</p>" in ended
+    assert '<p class="lead">Its runner died (terminated): the runner was stopped from outside. ' in ended
+    assert "<p>It was not run again.</p>" in ended
+    assert "<h1>acme/api CI / build</h1>" in ended
     assert re.search(r">\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC</time> · ", ended)
     assert '/orgs/acme/deaths/a">read why' in (await key_holder.get("/orgs/acme/jobs?state=over")).text
 
@@ -168,7 +169,7 @@ async def test_the_end_of_a_later_attempt_has_the_same_words_on_the_page_of_the_
         assert words in page
         assert "Re-run this job" not in page
     ended = unescape((await key_holder.get("/orgs/acme/jobs/7011")).text)
-    assert '/orgs/acme/jobs/7013">Attempt 2</a> of the run: ended on b: success.' in ended
+    assert '/orgs/acme/jobs/7013">Attempt 2 of the run: ended on b: success.</a>' in ended
     assert "not run again" not in ended
 
 
@@ -421,6 +422,22 @@ async def test_the_button_requests_the_re_run_once_after_a_confirmation_and_is_a
     assert "The re-run is requested." in (await browser.get("/orgs/acme/deaths/a?done=rerun")).text
 
 
+async def test_the_advice_to_change_a_job_comes_before_the_button_on_each_page(signed_in, redis, at_work):
+    await grant(redis, at_work)
+    oom = died("d", 7014, "acme/api", 4, cause=Cause.HOST_OOM, reason="OOMKilled")
+    ended = {"status": "over", "started_at": NOW - 60, "ended_at": NOW - 5, "conclusion": "failure"}
+    await Demand(redis).record(at_work, [job(7014, "acme/api", runner_id=4, runner_name="d", **ended)])
+    await Deaths(redis, lambda: NOW).record(at_work, oom)
+    browser, advice = await signed_in("mona"), rerun_step(oom.cause, oom.reason)[1:]
+    for path in ("jobs/7014", "deaths/d"):
+        page = (await browser.get(f"/orgs/acme/{path}")).text
+        assert 0 < page.index(advice) < page.index(">Re-run anyway</a>")
+        assert "Re-run this job" not in page
+    question = (await browser.get("/orgs/acme/deaths/d/rerun")).text
+    assert "Unchanged, it may end in the same way: change the job" in question
+    assert ">Re-run anyway</button>" in question
+
+
 async def test_a_job_that_was_run_again_shows_the_person_and_has_no_button(signed_in, redis, asked, at_work):
     await grant(redis, at_work)
     browser = await signed_in("mona")
@@ -439,7 +456,7 @@ async def test_the_reason_why_the_last_request_was_not_sent_is_shown(signed_in, 
     await grant(redis, at_work)
     await Reruns(redis).note(at_work, 7011, RerunNote("RunNotOver", "mona", NOW - 60, NOW + 60))
     page = (await (await signed_in("mona")).get("/orgs/acme/deaths/a")).text
-    assert "mona tried to run it again 1 min ago. Other jobs of the run go on" in page
+    assert "mona tried to run it again 1 min ago: other jobs of the run go on" in page
 
 
 async def test_without_the_permission_there_is_no_button(signed_in, asked, at_work):

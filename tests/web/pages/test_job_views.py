@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from ghapp.deaths.job_story import NOTHING_KNOWN, JobOutcome, next_steps
+from ghapp.deaths.job_story import NOTHING_KNOWN, JobOutcome, job_summary, next_steps
 from ghapp.web.pages.views.paging import HIGHEST_PAGE, PAGE_SIZE
 from ghapp.workflow_jobs.job_queue import JobQueue, QueueInputs
+from ghapp.workflow_jobs.job_steps import JobSteps
 from ghapp.workflow_jobs.page_views import (
     HELD,
     JobsQuery,
@@ -264,6 +265,22 @@ def test_the_page_of_a_job_whose_runner_died_has_the_steps_that_the_terminal_has
         == "Change the job so that it needs less memory, or runs in a pool with more; then run it again at GitHub (Re-run jobs)."
     )
     assert page_of(ended).steps == ()
+
+
+def test_the_page_of_a_job_whose_runner_died_begins_as_the_terminal_does():
+    ended, outcome = over(4, conclusion="failure"), JobOutcome(death(at=NOW - 20))
+    summary, same = page_of(ended, outcome).summary, job_summary(ended, outcome, NOW)
+    assert (summary.text, summary.again) == (sentence(same.text), sentence(same.again))
+    assert page_of(ended).summary is None
+
+
+def test_a_job_in_the_list_has_whether_a_step_failed_unless_its_runner_died():
+    by_step = over(4, conclusion="failure", steps=JobSteps(failed=True))
+    found = board(ended=[by_step, over(5, conclusion="failure", steps=JobSteps()), over(6)])
+    rows = jobs_page(found, JobsQuery("over"), everything, NOW).rows
+    assert {each.id: each.step_failed for each in rows} == {4: True, 5: False, 6: False}
+    (row,) = jobs_page(board(ended=[by_step]), JobsQuery("over"), everything, NOW, {4: "a"}).rows
+    assert not row.step_failed
 
 
 def test_a_command_is_shown_ready_to_copy():
