@@ -32,6 +32,13 @@ def test_a_runner_missing_from_earlier_lists_is_no_successor():
     assert counted([*members, (online(51, first_seen=NOW + 60), State.HEALTHY)]) == 1
 
 
+@pytest.mark.parametrize(("came", "is_known"), [(0.0, True), (MICROSECOND, False)])
+def test_what_was_seen_when_the_request_was_accepted_is_known_by_then(came, is_known):
+    """A lower id that is listed later was missing from lists until then."""
+    members = [(online(50, first_seen=NOW + came), State.HEALTHY), (online(49, first_seen=NOW + 60), State.HEALTHY)]
+    assert counted(members) == (0 if is_known else 2)
+
+
 def test_a_runner_that_only_deliveries_have_named_counts_neither_as_newcomer_nor_as_departure():
     unlisted = {"registered": False, "listed": False}
     assert counted([newcomer(1, 60, **unlisted)]) == 0

@@ -539,6 +539,28 @@ def test_a_newcomer_is_one_runner_more_once_the_loss_that_it_replaced_counts_no_
     assert fuse_counts(members, Fuse(), survey(), NOW, LIMITS).expected == 1
 
 
+@pytest.mark.parametrize("age", [600.0 - MICROSECOND, 600.0], ids=["within the window", "at its begin"])
+def test_the_successor_of_a_runner_replaced_while_offline_is_one_runner_more_once_the_loss_counts_no_longer(age):
+    done = {"granted_at": NOW - age, "removed_at": NOW - age, "replaced_at": NOW - age}
+    offline = online(1, online=False, offline_since=LONG_AGO, listed=False, **done)
+    members = [(offline, State.OFFLINE), (online(2, first_seen=NOW - 1), State.HEALTHY)]
+    assert fuse_counts(members, Fuse(), survey(), NOW, LIMITS).expected == 1
+
+
+@pytest.mark.parametrize(
+    ("state", "counts"),
+    [
+        (State.HEALTHY, 1),
+        (State.STARTING, 1),
+        (State.OFFLINE, 1),
+        (State.UNKNOWN, 1),
+        (State.RETIRED, 0),
+    ],
+)
+def test_a_registered_runner_is_one_of_its_pool_unless_it_is_retired(state, counts):
+    assert fuse_counts([(online(1), state)], Fuse(), survey(), NOW, LIMITS).expected == counts
+
+
 def test_waiting_losses_still_count_after_a_long_pause():
     pool = Pool(*(online(each) for each in range(1, 51)))
     pool.lose(50)
