@@ -124,9 +124,9 @@ def next_leak_fuse(fuse: LeakFuse, counts: LeakCounts, survey: Survey, now: floa
                 return fuse
             return LeakFuse(Position.PROVING, since, limits.first_batch, limits.first_batch)
         case Position.PROVING:
-            return _prove(fuse, counts, survey, now, limits)
+            return _next_proving(fuse, counts, survey, now, limits)
         case Position.STOPPED:
-            return _settle(fuse, counts, survey, now, limits)
+            return _next_stopped(fuse, counts, survey, now, limits)
 
 
 def room(fuse: LeakFuse, counts: LeakCounts) -> int | None:
@@ -162,7 +162,7 @@ def reason_in_use(reaped: ReapedPod, runner: RunnerActivity, pods: Sequence[Pod]
     return StopReason.RECREATED if any(each.uid != reaped.uid for each in same_name) else StopReason.RUNNER_RETURNED
 
 
-def _prove(fuse: LeakFuse, counts: LeakCounts, survey: Survey, now: float, limits: FuseLimits) -> LeakFuse:
+def _next_proving(fuse: LeakFuse, counts: LeakCounts, survey: Survey, now: float, limits: FuseLimits) -> LeakFuse:
     deleted = counts.since(fuse.since or 0.0)
     for each in deleted:
         if reason := counts.in_use.get(each.uid):
@@ -184,7 +184,7 @@ def _is_proven(last_at: float, survey: Survey, now: float, limits: FuseLimits) -
     return is_listed and covered_seconds(survey, last_at, now) >= seconds
 
 
-def _settle(fuse: LeakFuse, counts: LeakCounts, survey: Survey, now: float, limits: FuseLimits) -> LeakFuse:
+def _next_stopped(fuse: LeakFuse, counts: LeakCounts, survey: Survey, now: float, limits: FuseLimits) -> LeakFuse:
     if counts.leaks > 0:
         return fuse if fuse.calm_since is None else replace(fuse, calm_since=None)
     if not counts.is_judged or fuse.reason is StopReason.UNREADABLE:
