@@ -1,4 +1,4 @@
-"""Guards of the reaper: whether a pod with the owner label is a leak.
+"""Guards of the reaper: which stamped pods are kept, and why; a stamped pod, one with the owner label, is else a leak.
 
 A leak has no live claim and no evidence of work. In another system, the rule "labelled and unclaimed is a leak" killed
 live jobs within days: a claim may be missing while the job runs. So a pod must stay unclaimed for a while, and other
