@@ -28,8 +28,8 @@ from ghapp.metric import Sample
 from ghapp.pods.metrics import PHANTOMS, WATCH_VIEW_AGE
 from ghapp.pods.phantom_kinds import PhantomKind
 from ghapp.remediation.fuse import Fuse
+from ghapp.remediation.pause import Pause
 from ghapp.remediation.status import is_healed, is_loss_over, is_lost
-from ghapp.remediation.store import Pause
 from ghapp.report.documents import Timestamp, timestamp
 from ghapp.report.metrics import (
     FUSE,

@@ -22,7 +22,8 @@ from ghapp.metric import Counter
 from ghapp.pods.phantom_kinds import Phantom, PhantomKind, PhantomReason
 from ghapp.pods.store import DegradedSources, Pods
 from ghapp.remediation.fuse import Fuse, Position
-from ghapp.remediation.store import Fuses, Pause
+from ghapp.remediation.pause import Pause
+from ghapp.remediation.store import Fuses
 from ghapp.report.metrics import SWEEPS
 from ghapp.runners.delivery_lag import DeliveryLog, MissingDeliveries
 from ghapp.runners.evidence import Survey
