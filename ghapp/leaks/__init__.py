@@ -1,4 +1,4 @@
-"""Leaks: pods with the owner label that no runner uses and no controller claims. Pure.
+"""Leaks: stamped pods, those with the owner label, that no runner uses and no controller claims. Pure.
 
 `guards` decide at each tick of the reaper which pods are kept and which are deleted; each guard is numbered there,
 and named in the report of what was kept. `runner_activity` and `github_queries` combine what is known of the runner

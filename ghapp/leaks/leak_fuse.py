@@ -97,7 +97,7 @@ class LeakCounts(NamedTuple):
 
     Attributes:
         leaks: number of leaks, deleted in this tick or not.
-        expected: number of labelled pods of runners.
+        expected: number of stamped pods of runners.
         reaped: the pods that were reaped lately.
         in_use: why those of them that were in use count as wrong, by their uids.
         is_judged: False if leaks may be hidden at this tick: their pool is paused, or a namespace was not read.
@@ -151,7 +151,7 @@ def reason_in_use(reaped: ReapedPod, runner: RunnerActivity, pods: Sequence[Pod]
     Args:
         reaped: the deleted pod.
         runner: the activity now of the runners of its runner's name.
-        pods: the labelled pods now.
+        pods: the stamped pods now.
     """
     dates = (runner.seen_at, runner.delivered_at)
     is_back = runner.busy is not None and runner.registered and not reaped.was_registered
