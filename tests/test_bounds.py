@@ -24,8 +24,8 @@ from ghapp.github.jobs import Jobs
 from ghapp.installations.pool_matching import LONGEST_POOL
 from ghapp.notifications.conditions import LONGEST_LABELS, unserved_conditions, unserved_subject
 from ghapp.notifications.conditions import MOST_LABELS as MOST_SETS
-from ghapp.workflow_jobs.explanation import MOST_HINTS, explain
-from ghapp.workflow_jobs.job_queue import MOST_COMPARISONS
+from ghapp.workflow_jobs.explanation import explain
+from ghapp.workflow_jobs.job_queue import MOST_COMPARISONS, MOST_HINTS
 from tests.cluster.shapes import encoded
 from tests.cluster.shapes import ephemeral_runner as shaped_runner
 from tests.cluster.shapes import pod as shaped_pod

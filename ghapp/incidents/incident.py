@@ -14,12 +14,13 @@ from typing import NamedTuple
 
 from ghapp.installations.pool_matching import ALL_POOLS
 from ghapp.remediation.fuse import Fuse, FuseCounts, FuseReason, Position
-from ghapp.remediation.successors import HEALED_WITHIN_SECONDS, SUCCESSOR_PATIENCE_SECONDS
+from ghapp.remediation.successors import (
+    HEALED_WITHIN_SECONDS,
+    LATE_SUCCESSOR_SECONDS,
+    SUCCESSOR_PATIENCE_SECONDS,
+)
 from ghapp.runners.evidence import Evidence, PastLoss
 from ghapp.runners.verdict import Reason, State, Verdict, is_absent, is_zombie, missing_since
-
-LATE_SUCCESSOR_SECONDS = 300.0
-"""A successor that is not seen so long after its request was accepted is late, or hidden among other newcomers."""
 
 
 class LossEnd(StrEnum):
@@ -34,6 +35,8 @@ class LossEnd(StrEnum):
     NOT_NEEDED = "NotNeeded"
     NO_SUCCESSOR = "NoSuccessorSeen"
     """Its replacement was accepted, and no runner that came online within an hour is explained by it."""
+    HIDDEN_BY_CHURN = "HiddenByChurn"
+    """Its replacement was accepted, most others healed, and the pool's own newcomers hide its successor."""
     AGED_OUT = "AgedOut"
     """Its record was deleted: a week after the loss, or in dry-run a day after."""
     UNKNOWN = "Unknown"
@@ -221,6 +224,8 @@ def _end(evidence: Evidence, verdict: Verdict, now: float) -> tuple[LossEnd, flo
         )
         return end, dated if dated is not None else _found_retired_at(evidence, now)
     accepted_at = evidence.replaced_at
+    if accepted_at is not None and evidence.hidden_at is not None:
+        return LossEnd.HIDDEN_BY_CHURN, evidence.hidden_at
     if accepted_at is not None and now > accepted_at + SUCCESSOR_PATIENCE_SECONDS:
         return LossEnd.NO_SUCCESSOR, accepted_at + HEALED_WITHIN_SECONDS
     return LossEnd.OPEN, None

@@ -18,6 +18,7 @@ ENDS = {
     LossEnd.REMOVED_BY_CONTROLLER: "retired, not lost: removed by the controller",
     LossEnd.NOT_NEEDED: "written off: not needed any more, for no job waited",
     LossEnd.NO_SUCCESSOR: "replacement accepted, and no successor seen within an hour",
+    LossEnd.HIDDEN_BY_CHURN: "replacement accepted, and its successor not distinguished from other newcomers",
     LossEnd.AGED_OUT: "record deleted without a replacement",
     LossEnd.UNKNOWN: "ended in a way that this version of ghapp does not know",
 }

@@ -4,7 +4,8 @@ Decided here alone. The pages, the terminal, the check run, `explain`, the API a
 words: two surfaces that each decide for themselves contradict each other at night.
 
 A loss is healed when its successor is online. Between the accepted request and the successor it is `requested`, and
-still open; after an hour without a successor it is over, and no longer counted as lost.
+still open; after an hour without a successor it is over, and no longer counted as lost. So is a late one, once most
+others of its pool healed and its successor cannot be distinguished from the pool's own newcomers (`successors`).
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from ghapp.remediation.fuse import FUSE_REASONS, Fuse, Position
 from ghapp.remediation.pause import Pause
 from ghapp.remediation.plan import Mode
 from ghapp.remediation.steps import ReplacementPath, may_act
-from ghapp.remediation.successors import SUCCESSOR_PATIENCE_SECONDS
+from ghapp.remediation.successors import SUCCESSOR_PATIENCE_SECONDS, awaits_successor
 from ghapp.runners.evidence import Evidence, Survey
 from ghapp.runners.failed_calls import failed_calls, retry_at
 from ghapp.runners.verdict import (
@@ -168,10 +169,15 @@ def is_healed(evidence: Evidence, verdict: Verdict) -> bool:
 
 
 def is_loss_over(evidence: Evidence, verdict: Verdict, now: float) -> bool:
-    """True if the loss of a runner ended: it healed, or its request had no successor for an hour."""
+    """True if the loss of a runner ended: it healed, or its successor is not awaited any more."""
     if evidence.replaced_at is None or not is_lost(evidence, verdict):
         return False
-    return evidence.successor is not None or now > evidence.replaced_at + SUCCESSOR_PATIENCE_SECONDS
+    return evidence.successor is not None or not is_successor_awaited(evidence, now)
+
+
+def is_successor_awaited(evidence: Evidence, now: float) -> bool:
+    """True if its request was accepted less than an hour ago, and its successor is neither known nor hidden."""
+    return awaits_successor(evidence) and now <= (evidence.replaced_at or 0.0) + SUCCESSOR_PATIENCE_SECONDS
 
 
 def is_loss_open(evidence: Evidence, verdict: Verdict, now: float) -> bool:
@@ -273,8 +279,11 @@ def _progress(
         text = f"replaced: runner {evidence.successor} is online"
         return ReplacementStatus(ReplacementStage.HEALED, text, evidence.healed_at)
     if accepted_at is not None:
-        is_awaited = now <= accepted_at + SUCCESSOR_PATIENCE_SECONDS
-        lacks = "no successor is online yet" if is_awaited else "no successor came online within an hour"
+        lacks = "no successor is online yet"
+        if evidence.hidden_at is not None:
+            lacks = "its successor cannot be distinguished from the pool's other newcomers"
+        elif not is_successor_awaited(evidence, now):
+            lacks = "no successor came online within an hour"
         text = f"its replacement was requested, and {lacks}"
         return ReplacementStatus(ReplacementStage.REQUESTED, text, accepted_at)
     if (block := _block(evidence, verdict, terms, now, claim)) is not None:

@@ -4,7 +4,8 @@ A replacement's request does not name the runner that comes of it. A newcomer of
 request is a successor, unless it takes the place of a runner that left at the end of its job.
 
 In a busy pool some departures await their newcomers at any moment, and could explain every successor. But machines
-take a while to boot: a departure explains no newcomer that came in half of the least time of those before.
+take a while to boot: a departure explains no newcomer that came in half of the least time of those before. The last
+successors of many losses may still be hidden so for long. Once most of the others came, theirs are not awaited.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from ghapp.runners.evidence import LIST_LASTS_SECONDS, Evidence
+from ghapp.runners.evidence import LIST_LASTS_SECONDS, Evidence, Survey, covered_seconds
 from ghapp.runners.outdated import gets_no_jobs
 
 HEALED_WITHIN_SECONDS = 3600.0
@@ -21,6 +22,11 @@ HEALED_WITHIN_SECONDS = 3600.0
 SUCCESSOR_PATIENCE_SECONDS = HEALED_WITHIN_SECONDS + LIST_LASTS_SECONDS
 """A successor may be observed by the list after the hour in which it came online. After that the loss is over."""
 
+LATE_SUCCESSOR_SECONDS = 300.0
+"""A successor that is not seen so long after its request was accepted is late, or hidden among other newcomers."""
+
+HEALED_FOR_EACH_HIDDEN = 2
+"""Losses whose successors show that the pool's controller replaces, for each one whose successor may be hidden."""
 
 BOOTS_SECONDS, FEWEST_BOOTS = 1800.0, 10
 """How soon newcomers follow departures is seen in so long before the first request, of so many at least."""
@@ -52,18 +58,11 @@ def heals(members: Iterable[Evidence], now: float) -> list[Heal]:
     """
     known = list(members)
     open_losses = sorted(
-        (each for each in known if _is_open(each)), key=lambda each: (each.replaced_at or 0.0, each.id)
+        (each for each in known if awaits_successor(each)), key=lambda each: (each.replaced_at or 0.0, each.id)
     )
     if not open_losses:
         return []
-    # A runner that no list has shown is left out with its arrival, so with its departure as well: in a fleet of short
-    # jobs most are, and their departures would explain every successor.
-    # One that gets no jobs because it is too old is no replacement.
-    listed = [each for each in known if each.registered and each.was_online and not gets_no_jobs(each)]
-    newcomers = sorted((each for each in listed if each.succeeds is None), key=lambda each: (each.first_seen, each.id))
-    departures = sorted(_left_at(each) for each in listed if _left_at(each) > 0.0)
-    least_boot = _least_boot(newcomers, departures, open_losses[0].replaced_at or 0.0)
-    pairs = _pairs(newcomers, departures, least_boot)
+    pairs = _explained_newcomers(known, open_losses[0].replaced_at or 0.0)
     unexplained = [each for each, departed_at in pairs if departed_at is None and each.online]
     found: list[Heal] = []
     for loss in open_losses:
@@ -75,13 +74,42 @@ def heals(members: Iterable[Evidence], now: float) -> list[Heal]:
     return found
 
 
+def hidden_successors(members: Iterable[Evidence], survey: Survey, now: float) -> list[int]:
+    """Returns the losses whose successors are late, and cannot be distinguished from other newcomers of the pool.
+
+    Most losses of that time have their successors, so the controller replaces; and at least as many newcomers came
+    since as are late, each of which a departure may explain. An elastic pool has as many runners as it needs then.
+
+    Args:
+        members: the runners of one pool, those that left included.
+        survey: of the installation: time that no complete list covers does not count.
+        now: of the observation.
+    """
+    known = list(members)
+    late = [
+        each
+        for each in known
+        if awaits_successor(each) and covered_seconds(survey, each.replaced_at or 0.0, now) > LATE_SUCCESSOR_SECONDS
+    ]
+    if not late:
+        return []
+    requested = [each.replaced_at or 0.0 for each in late]
+    since = min(requested) - LATE_SUCCESSOR_SECONDS
+    healed = sum(each.successor is not None and (each.replaced_at or 0.0) >= since for each in known)
+    if healed < HEALED_FOR_EACH_HIDDEN * len(late):
+        return []
+    came = sum(each.first_seen > max(requested) for each, _ in _explained_newcomers(known, min(requested)))
+    return [each.id for each in late] if came >= len(late) else []
+
+
 def _may_succeed(newcomer: Evidence, loss: Evidence) -> bool:
     accepted_at = loss.replaced_at or 0.0
     return newcomer.id > loss.id and accepted_at < newcomer.first_seen <= accepted_at + HEALED_WITHIN_SECONDS
 
 
-def _is_open(evidence: Evidence) -> bool:
-    return evidence.replaced_at is not None and evidence.successor is None
+def awaits_successor(evidence: Evidence) -> bool:
+    """True if its request was accepted, and its successor is neither known nor hidden."""
+    return evidence.replaced_at is not None and evidence.successor is None and evidence.hidden_at is None
 
 
 def lost_since(evidence: Evidence) -> float:
@@ -95,6 +123,23 @@ def _left_at(evidence: Evidence) -> float:
     if evidence.replaced_at is not None or evidence.listed:
         return 0.0
     return evidence.retired_at or evidence.job_ended_at or 0.0
+
+
+def _explained_newcomers(known: Iterable[Evidence], until: float) -> Iterator[tuple[Evidence, float | None]]:
+    """Yields each newcomer that succeeds no lost runner, with the departure that explains it; None: no departure does.
+
+    A runner that no list has shown is left out with its arrival, so with its departure as well: in a fleet of short
+    jobs most are, and their departures would explain every successor. One that gets no jobs because it is too old is no
+    replacement.
+
+    Args:
+        known: the runners of one pool, those that left included.
+        until: of the first request (epoch seconds): how long machines take to boot is seen before it.
+    """
+    listed = [each for each in known if each.registered and each.was_online and not gets_no_jobs(each)]
+    newcomers = sorted((each for each in listed if each.succeeds is None), key=lambda each: (each.first_seen, each.id))
+    departures = sorted(_left_at(each) for each in listed if _left_at(each) > 0.0)
+    return _pairs(newcomers, departures, _least_boot(newcomers, departures, until))
 
 
 def _least_boot(newcomers: Sequence[Evidence], departures: Sequence[float], until: float) -> float:

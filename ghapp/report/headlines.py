@@ -36,6 +36,7 @@ from ghapp.versions.advice import version_text
 from ghapp.versions.lifetime import Urgency, VersionState
 from ghapp.wording import are, counted
 from ghapp.workflow_jobs.demand import UnservedJob
+from ghapp.workflow_jobs.labels import listed
 from ghapp.workflow_jobs.reason import STUCK
 
 MOST_PER_KIND = 20
@@ -219,20 +220,21 @@ def _versions(fleet: FleetView, now: float) -> Iterator[Headline]:
 
 
 def _unserved(fleet: FleetView, pools: Sequence[PoolView]) -> Iterator[Headline]:
-    """Jobs that no online runner can take, by pool; those of lost runners belong to the loss.
-
-    Labels that no pool has are not named: they may be of a repository that not every reader may see.
-    """
+    """Jobs that no online runner can take, by pool; those of lost runners belong to the loss."""
     for pool, jobs in _by_pool((each for each in fleet.unserved if each.reason in STUCK), pools).items():
         reasons = ", ".join(sorted({each.reason.value for each in jobs}))
-        is_one = len(jobs) == 1
-        where = f" for {pool}" if pool else f": no pool has {'its' if is_one else 'their'} labels"
+        waiting = f"{counted(len(jobs), 'job')} {'waits' if len(jobs) == 1 else 'wait'}"
+        sentence = (
+            f"{waiting} for {pool}, and no online runner can take {'it' if len(jobs) == 1 else 'them'} ({reasons})."
+        )
+        step = "see why each job waits, and what would let it start"
+        if not pool:
+            sentence, step = _without_pool(waiting, jobs, step)
         yield Headline(
             HeadlineKind.UNSERVED,
             Severity.ATTENTION,
-            f"{counted(len(jobs), 'job')} {'waits' if is_one else 'wait'}{where}, and no online runner can take "
-            f"{'it' if is_one else 'them'} ({reasons}).",
-            "see why each job waits, and what would let it start",
+            sentence,
+            step,
             shell_command("ghapp", "jobs", "--unserved", "--org", fleet.org),
             min(each.job.queued_at for each in jobs),
             f"jobs?{urlencode({'pool': pool})}" if pool else "jobs",
@@ -241,6 +243,22 @@ def _unserved(fleet: FleetView, pools: Sequence[PoolView]) -> Iterator[Headline]
             len(jobs),
             f"without a runner: {reasons}",
         )
+
+
+def _without_pool(waiting: str, jobs: Sequence[UnservedJob], step: str) -> tuple[str, str]:
+    """Returns the sentence and the step for jobs whose labels no pool has.
+
+    These labels are not named: they may be of a repository that not every reader may see. The labels that were probably
+    meant are those of our own runners.
+    """
+    meant = sorted({each.meant_label for each in jobs if each.meant_label})
+    if not meant:
+        reasons = ", ".join(sorted({each.reason.value for each in jobs}))
+        return f"{waiting}, and no pool has {'its' if len(jobs) == 1 else 'their'} labels ({reasons}).", step
+    label = "a label" if len(meant) == len(jobs) == 1 else "labels"
+    some = "" if all(each.meant_label for each in jobs) else "some of them "
+    sentence = f"{waiting} for {label} that no runner has, {some}probably {listed(meant)} misspelt."
+    return sentence, "see which jobs; the authors of their workflows change runs-on"
 
 
 def _slow(fleet: FleetView, pools: Sequence[PoolView]) -> Iterator[Headline]:

@@ -14,6 +14,7 @@ from ghapp.remediation.status import (
     ReplacementStatus,
     is_unanswered,
 )
+from ghapp.remediation.successors import SUCCESSOR_PATIENCE_SECONDS
 from ghapp.report.documents import time_of
 from ghapp.report.fleet import FleetView, PoolView, RunnerView
 from ghapp.report.headline import Headline, HeadlineKind, Severity, first_since, runners_page
@@ -55,7 +56,7 @@ def loss_headlines(fleet: FleetView, pools: Sequence[PoolView], now: float) -> I
         yield Headline(
             HeadlineKind.LOST,
             Severity.CRITICAL if pool.waits_for_a_person else Severity.ATTENTION,
-            f"{len(lost):,} of {counted(total, 'runner')} of {pool.name} {are(len(lost))} lost: {progress}{effect}.",
+            f"{len(lost):,} of {counted(total, 'runner')} of {pool.name} {are(len(lost))} lost{effect}: {progress}.",
             step,
             command,
             since,
@@ -90,15 +91,9 @@ def _healed_together(pool: PoolView, since: float | None, patience: float) -> tu
 
 def _effect(demand: PoolDemand) -> str:
     """Returns whether people feel a loss: how many jobs wait for the pool, and how many of its runners are idle."""
-    jobs = (
-        f"{counted(demand.queued, 'job')} {'waits' if demand.queued == 1 else 'wait'} for the pool"
-        if demand.queued
-        else "no job waits for the pool"
-    )
-    runners = (
-        f"{counted(demand.idle, 'runner')} of it {are(demand.idle)} idle" if demand.idle else "no runner of it is idle"
-    )
-    return f"; {jobs}, {runners}"
+    jobs = f"{counted(demand.queued, 'job')} {'waits' if demand.queued == 1 else 'wait'}"
+    runners = f"{counted(demand.idle, 'runner')} {are(demand.idle)} idle"
+    return f" ({jobs if demand.queued else 'no job waits'}, {runners if demand.idle else 'no runner is idle'})"
 
 
 def _worst(statuses: Sequence[ReplacementStatus]) -> ReplacementStatus:
@@ -120,8 +115,7 @@ def _progress(statuses: Sequence[ReplacementStatus], healed: int, worst: Replace
     if waiting:
         parts += _waits(statuses, worst, lost)
     if requested or healed:
-        verb = "is" if 1 in (healed, lost + healed) else "are"
-        parts.append(f"{healed:,} of {counted(lost + healed, 'successor')} {verb} seen online")
+        parts.append(f"{healed:,} of {counted(lost + healed, 'successor')} online")
     return "; ".join(parts)
 
 
@@ -194,7 +188,8 @@ def _step(
     if unanswered and not worst.is_stopped:
         requests = f"{counted(len(unanswered), 'request')} of more than {prove_seconds} ago"
         have = "has no successor" if len(unanswered) == 1 else "have no successors"
-        late = f"{requests} {have} yet: late, or hidden among the pool's own newcomers for an hour"
+        over_at = max(each.since or 0.0 for each in unanswered) + SUCCESSOR_PATIENCE_SECONDS
+        late = f"{requests} {have} yet: late, or hidden by other newcomers; awaited until {clock_time(over_at)}"
         if worst.blocked_by is not ReplacementBlocker.FUSE:
             return f"wait: {late}", ""
     if pool.fuse.position is Position.STOPPED and not worst.is_stopped:
@@ -230,13 +225,13 @@ def _next_batch(pool: PoolView, prove_seconds: float, last_request_at: float | N
 
     That time is longer while lists fail, which a headline of its own says.
     """
-    until = f"{duration(prove_seconds)} after its last request"
+    by = f"{duration(prove_seconds)} after its last request"
     if last_request_at is not None:
-        until = f"by {clock_time(last_request_at + prove_seconds)}"
+        by = f"by {clock_time(last_request_at + prove_seconds)}"
     proof = proof_in_words(is_of_all=pool.is_whole_fuse)
     return (
-        f"the next batch follows when {proof} of this one's successors are seen online, at the latest {until} if one "
-        "is; with none, the fuse stops"
+        f"the next batch follows when {proof} of this one's successors are online; {by} one suffices, and without any "
+        "the fuse stops"
     )
 
 

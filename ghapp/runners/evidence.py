@@ -200,6 +200,8 @@ class Evidence(NamedTuple):
     """A loss that ended because the runner returned, until it is recorded among the incidents. Display only."""
     succeeds: int | None = None
     """The id of the lost runner in whose place this runner came online."""
+    hidden_at: float | None = None
+    """When its loss was over although no successor is known: the pool's own newcomers hide it. Display only."""
 
     @property
     def last_sign_at(self) -> float | None:

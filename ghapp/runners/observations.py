@@ -232,6 +232,7 @@ def _without_remediation(evidence: Evidence, at: float) -> Evidence:
         deletion=None,
         successor=None,
         healed_at=None,
+        hidden_at=None,
         past_loss=_past_loss(evidence, at),
         incident=None,
         looked_at=None,
@@ -607,6 +608,11 @@ def replaced(evidence: Evidence, at: float) -> Evidence:
 def succeeded_by(successor: int, at: float) -> Fold:
     """Another runner came online in the place of this one, first observed at `at`."""
     return lambda evidence: None if evidence is None else evidence._replace(successor=successor, healed_at=at)
+
+
+def successor_hidden(at: float) -> Fold:
+    """Its successor cannot be distinguished from the other newcomers of its pool, and is not awaited any more."""
+    return lambda evidence: None if evidence is None else evidence._replace(hidden_at=at)
 
 
 def succeeding(lost: int) -> Fold:

@@ -279,7 +279,10 @@ class Findings:
         return [] if self.observed is None else by_pool(self._fleet(self.observed), self.observed.at)
 
     def _fleet(self, runners: Observed) -> FleetView:
-        found = [UnservedJob(job, why.reason, self.queue.pool(job)) for job, why in self._long_waits]
+        found = [
+            UnservedJob(job, why.reason, self.queue.pool(job), self.queue.meant_label(job))
+            for job, why in self._long_waits
+        ]
         return FleetView(
             self.view,
             "",

@@ -156,7 +156,7 @@ def _has_left(evidence: Evidence, lost: bool) -> bool:
     """True if the runner takes no more jobs, and none is owed in its place."""
     if evidence.retired_at is not None or evidence.reregistered_as is not None or evidence.not_needed_at is not None:
         return True
-    if lost and evidence.successor is not None:
+    if lost and (evidence.successor is not None or evidence.hidden_at is not None):
         return True
     if evidence.ephemeral and evidence.job_ended_at is not None:  # lists still contain it for a while
         return True

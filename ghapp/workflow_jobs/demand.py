@@ -58,11 +58,19 @@ class PoolDemand:
 
 @dataclass(frozen=True, slots=True)
 class UnservedJob:
-    """A queued job that no online runner can take, why, and its pool; empty if no pool has its labels."""
+    """A queued job that no online runner can take.
+
+    Attributes:
+        job: the job.
+        reason: why.
+        pool: that it waits for; empty if no pool has its labels.
+        meant_label: of a runner or a pool, if its workflow probably misspelt it; else empty.
+    """
 
     job: Job
     reason: QueueReason
     pool: str
+    meant_label: str = ""
 
 
 def demand(
@@ -87,7 +95,7 @@ def demand(
             running[name(job)] += 1
         else:
             queued.setdefault(name(job), []).append(job.queued_at)
-    unserved = [UnservedJob(job, reason, name(job)) for job, reason in queue.unserved()]
+    unserved = [UnservedJob(job, reason, name(job), queue.meant_label(job)) for job, reason in queue.unserved()]
     without_runner = Counter(each.pool for each in unserved)
     online, idle = (Counter[str](), Counter[str]())
     for each in queue.capacities:

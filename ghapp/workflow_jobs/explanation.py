@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ghapp.installations.pool_matching import ALL_POOLS, GENERIC_LABELS, rule_named
+from ghapp.installations.pool_matching import ALL_POOLS, rule_named
 from ghapp.remediation.fuse import resume_command
 from ghapp.remediation.status import ReplacementBlocker, ReplacementTerms, pool_block
 from ghapp.untrusted_text import shell_command
@@ -15,9 +15,6 @@ from ghapp.workflow_jobs.job import Job
 from ghapp.workflow_jobs.job_queue import JobQueue
 from ghapp.workflow_jobs.labels import labels_text, listed, missing_labels, names_one_run, shortened
 from ghapp.workflow_jobs.reason import Placement, QueueReason
-
-MOST_HINTS = 3
-"""Labels for which the nearest one is named."""
 
 
 class QueueStep(NamedTuple):
@@ -79,17 +76,10 @@ _Words = tuple[str, Sequence[QueueStep]]
 
 
 def _no_runner(queue: JobQueue, job: Job, _: Placement) -> _Words:
-    missing = missing_labels(job.labels, queue.runner_labels)
-    unknown = [label for label in missing if label.lower() not in queue.pool_labels]
-    if len(unknown) < len(missing):  # a pool's label is among them: its runners will have GitHub's own labels, too
-        unknown = [label for label in unknown if label.lower() not in GENERIC_LABELS]
+    missing, unknown = missing_labels(job.labels, queue.runner_labels), queue.unknown_labels(job)
     if unknown:
         lasting = [label for label in unknown if not names_one_run(label, job.run_id)]
-        near = {
-            shortened(label): shortened(found)
-            for label in lasting[:MOST_HINTS]
-            if (found := queue.nearest_label(label, job.run_id)) is not None
-        }
+        near = {shortened(label): shortened(found) for label, found in queue.nearest_labels(job).items()}
         hint = "".join(f"; the nearest label to {label} is {found}" for label, found in near.items())
         step = "; ".join(f"change {label} to {found} in runs-on" for label, found in near.items())
         change = [QueueStep(step, "that is the nearest label of a runner or a pool")] if near else []

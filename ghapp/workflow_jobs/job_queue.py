@@ -10,19 +10,22 @@ from functools import cached_property
 from statistics import median
 from typing import NamedTuple
 
-from ghapp.installations.pool_matching import ALL_POOLS, EVERY_RUNNER, UNKNOWN_POOL, PoolRule, pool_of
+from ghapp.installations.pool_matching import ALL_POOLS, EVERY_RUNNER, GENERIC_LABELS, UNKNOWN_POOL, PoolRule, pool_of
 from ghapp.remediation.fuse import Fuse, Position, fuse_of
 from ghapp.remediation.pause import Pause
 from ghapp.remediation.plan import Mode
 from ghapp.versions.advice import VersionStep
 from ghapp.workflow_jobs.capacity import NOT_ASSIGNED_SECONDS, AvailableRunner, Capacity, capacities
 from ghapp.workflow_jobs.job import Job, asks_for_hosted, is_over, may_be_ours
-from ghapp.workflow_jobs.labels import names_one_run, nearest_label, normalized
+from ghapp.workflow_jobs.labels import missing_labels, names_one_run, nearest_label, normalized
 from ghapp.workflow_jobs.reason import UNSERVED, Brakes, Placement, QueueReason, reason_of
 from ghapp.workflow_jobs.runner_groups import RunnerGroup, RunnerGroups, by_id, excludes
 
 MOST_COMPARISONS = 5_000
 """Pairs of labels that are compared for hints, some ten to a hundred microseconds each."""
+
+MOST_HINTS = 3
+"""Labels of a job for which the nearest one is looked for."""
 
 TYPICAL_SECONDS = 3600.0
 """The typical wait of a pool is the median over the jobs that started within this time."""
@@ -156,11 +159,31 @@ class JobQueue:
     def _lasting_labels(self) -> list[str]:
         return [label for label in self.runner_labels | self.pool_labels if not names_one_run(label)]
 
-    def nearest_label(self, label: str, run_id: int | None) -> str | None:
-        """Returns the label of a runner or a pool that was probably meant by one that none has; None if there is none.
+    def unknown_labels(self, job: Job) -> list[str]:
+        """Returns the labels of a job that neither a runner nor a pool has, as the job spells them."""
+        missing = missing_labels(job.labels, self.runner_labels)
+        unknown = [label for label in missing if label.lower() not in self.pool_labels]
+        if len(unknown) == len(missing):
+            return unknown
+        # A pool's label is among them: its runners will have GitHub's own labels, too.
+        return [label for label in unknown if label.lower() not in GENERIC_LABELS]
 
-        Labels of jobs come from workflow files, and may be any number: after `MOST_COMPARISONS` nothing is looked for.
+    def nearest_labels(self, job: Job) -> dict[str, str]:
+        """Returns, by label of a job that nothing has, the label of a runner or a pool that was probably meant.
+
+        Labels of jobs come from workflow files, and may be any number: of one job the first `MOST_HINTS` are compared,
+        and after `MOST_COMPARISONS` none.
         """
+        lasting = [label for label in self.unknown_labels(job) if not names_one_run(label, job.run_id)]
+        near = ((label, self.nearest_label(label, job.run_id)) for label in lasting[:MOST_HINTS])
+        return {label: found for label, found in near if found is not None}
+
+    def meant_label(self, job: Job) -> str:
+        """Returns the first of these labels of runners and pools; empty if there is none."""
+        return next(iter(self.nearest_labels(job).values()), "")
+
+    def nearest_label(self, label: str, run_id: int | None) -> str | None:
+        """Returns the label of a runner or a pool that a job's label was probably meant to be, or None."""
         if label not in self._nearest and self._comparisons < MOST_COMPARISONS:
             self._comparisons += len(self._lasting_labels)
             self._nearest[label] = nearest_label(label, self._lasting_labels)

@@ -14,10 +14,10 @@ from ghapp.gate.shard_status import shard_of
 from ghapp.incidents.history import pool_of_job
 from ghapp.installations.installation import Installation
 from ghapp.installations.pool_matching import metric_pool, rule_named, runner_pool
-from ghapp.remediation.successors import heals
+from ghapp.remediation.successors import awaits_successor, heals, hidden_successors
 from ghapp.report.metrics import HEAL_SECONDS
-from ghapp.runners.evidence import Evidence
-from ghapp.runners.observations import succeeded_by, succeeding
+from ghapp.runners.evidence import Evidence, Survey
+from ghapp.runners.observations import succeeded_by, succeeding, successor_hidden
 from ghapp.settings import PoolSettings
 from ghapp.store.metric_counters import CounterBatch
 from ghapp.workflow_jobs.job import Job, configured_pool, was_hosted
@@ -81,10 +81,14 @@ async def pool_labels(context: JobContext, installation: Installation, pool: str
 
 
 async def count_heals(
-    context: JobContext, installation: Installation, runners: Collection[Evidence], now: float
+    context: JobContext, installation: Installation, runners: Collection[Evidence], survey: Survey, now: float
 ) -> dict[int, Evidence]:
-    """Counts each loss once, when its successor was first observed online; returns the records that it changed."""
-    if not any(each.replaced_at is not None and each.successor is None for each in runners):
+    """Counts each loss once, when its successor was first observed online, and ends those whose successors are hidden.
+
+    Returns:
+        The records that it changed.
+    """
+    if not any(awaits_successor(each) for each in runners):
         return {}
     rules = context.settings.pools_of(installation.org)
     by_pool: dict[str, list[Evidence]] = defaultdict(list)
@@ -93,6 +97,9 @@ async def count_heals(
         by_pool[runner_pool(each, rules)].append(each)
     for pool, members in by_pool.items():
         found = heals(members, now)
+        hidden = {} if found else {each: successor_hidden(now) for each in hidden_successors(members, survey, now)}
+        if hidden:
+            changed |= await context.runners.revise(installation.id, hidden)
         if not found:
             continue
         folds = {each.lost: succeeded_by(each.successor, each.at) for each in found}

@@ -137,7 +137,7 @@ async def record_list(
     records |= await record_failed_calls(context, installation, failures)
     await context.runners.save_survey(installation.id, after)
     records |= await confirm_listed(context, installation, due, listed)
-    records |= await count_heals(context, installation, records.values(), at)
+    records |= await count_heals(context, installation, records.values(), after, at)
     jobs = await forget_outdated(context, installation, records.values(), after, at, limits)
     seen = None
     if listed.flaw is None:

@@ -47,8 +47,8 @@ def found(*runners, **changes):
     return headlines(fleet, by_pool(fleet, NOW), NOW)
 
 
-def waiting(number, reason=QueueReason.NO_RUNNER_WITH_LABELS, pool="gpu"):
-    return UnservedJob(Job(number, "queued", ("gpu",), "acme/api", NOW - 400 - number), reason, pool)
+def waiting(number, reason=QueueReason.NO_RUNNER_WITH_LABELS, pool="gpu", meant=""):
+    return UnservedJob(Job(number, "queued", ("gpu",), "acme/api", NOW - 400 - number), reason, pool, meant)
 
 
 PHANTOM = Phantom(PhantomKind.FAILED_OBJECT, "runner-x1", PhantomReason.FAILED_COUNTS_AS_CAPACITY, "Delete it.")
@@ -162,14 +162,14 @@ LOSSES = {
     "requested": (
         [requested(2, NOW)],
         {},
-        "replacement requested; 0 of 1 successor is seen online",
+        "replacement requested; 0 of 1 successor online",
         "",
         Severity.ATTENTION,
     ),
     "some online": (
         [requested(2, NOW - 9, confirmed_at=NOW - 60), healed(3, NOW, confirmed_at=NOW - 60), lost(4, granted_at=NOW)],
         {},
-        "replacement requested for 1; 1 being replaced; 1 of 3 successors is seen online",
+        "replacement requested for 1; 1 being replaced; 1 of 3 successors online",
         "",
         Severity.ATTENTION,
     ),
@@ -264,7 +264,7 @@ LOSSES = {
 def test_the_step_of_a_proving_fuse_says_how_many_successors_it_waits_for(pool, proof):
     step = found(lost(2), fuses={pool: proving()})[0].step
     assert step.startswith(
-        f"wait: the next batch follows when {proof} of this one's successors are seen online, at the latest 5 min"
+        f"wait: the next batch follows when {proof} of this one's successors are online; 5 min after its last request"
     )
 
 
@@ -340,13 +340,13 @@ def test_a_loss_is_as_old_as_what_waits_now_and_not_as_a_late_successor_of_an_ea
     earlier = [requested(2, NOW - 301, confirmed_at=NOW - 400), healed(3, NOW - 200, confirmed_at=NOW - 400)]
     headline = found(online(1), *earlier, *(lost(number, confirmed_at=NOW - 10) for number in (4, 5)))[0]
     assert headline.since == NOW - 10
-    assert "; 0 of 3 successors are seen online" in headline.sentence
+    assert "; 0 of 3 successors online" in headline.sentence
 
 
 def test_while_a_fuse_proves_the_step_says_until_when():
     fuse = proving(batch=3, allowed=3)
     (headline, *_) = found(online(1), requested(2, NOW, granted_at=NOW), lost(3), fuses={POOL: fuse})
-    latest = f"at the latest by {clock_time(NOW + 300)} if one is; with none, the fuse stops"
+    latest = f"by {clock_time(NOW + 300)} one suffices, and without any the fuse stops"
     assert latest in headline.step
 
 
@@ -355,7 +355,7 @@ def test_successors_that_are_online_stay_counted_until_all_losses_that_overlap_h
     first = [healed(number, NOW - 40, confirmed_at=NOW - 100) for number in (2, 3)]
     second = healed(4, NOW - 20, confirmed_at=NOW - 60)
     headline = found(online(1), *first, second, lost(5, confirmed_at=NOW - 30))[0]
-    assert (headline.since, "; 3 of 4 successors are seen online" in headline.sentence) == (NOW - 100, True)
+    assert (headline.since, "; 3 of 4 successors online" in headline.sentence) == (NOW - 100, True)
     apart = healed(2, NOW - 40, confirmed_at=NOW - 100)
     headline = found(online(1), apart, lost(5, confirmed_at=NOW - 30))[0]
     assert (headline.since, "successor" in headline.sentence) == (NOW - 30, False)
@@ -382,7 +382,7 @@ def test_the_fuse_of_all_pools_waits_for_the_last_request_of_any_pool():
     gpu = {"custom_labels": ("gpu",), "labels": ("gpu",)}
     members = [requested(2, NOW - 60, granted_at=NOW - 60), lost(3), requested(4, NOW, granted_at=NOW - 60, **gpu)]
     of_linux = next(each for each in found(*members, fuses={WHOLE: proving(batch_at=NOW - 60)}) if each.pool == POOL)
-    assert f"by {clock_time(NOW + 300)} if one is" in of_linux.step
+    assert f"by {clock_time(NOW + 300)} one suffices" in of_linux.step
 
 
 def test_each_pool_that_lost_runners_is_a_headline_those_that_wait_for_a_person_first():
@@ -408,7 +408,22 @@ OTHERS = {
     ),
     "a job for labels of nobody": (
         {"unserved": [waiting(1, pool="secret-project")]},
-        "1 job waits: no pool has its labels, and no online runner can take it (NoRunnerWithLabels).",
+        "1 job waits, and no pool has its labels (NoRunnerWithLabels).",
+        False,
+    ),
+    "a misspelt label": (
+        {"unserved": [waiting(1, pool="secret-project", meant="gpu")]},
+        "1 job waits for a label that no runner has, probably gpu misspelt.",
+        False,
+    ),
+    "misspelt labels": (
+        {"unserved": [waiting(each, pool="secret-project", meant=label) for each, label in ((1, "gpu"), (2, "arm"))]},
+        "2 jobs wait for labels that no runner has, probably arm, gpu misspelt.",
+        False,
+    ),
+    "labels of which one is misspelt": (
+        {"unserved": [waiting(each, pool="secret-project", meant=label) for each, label in ((1, "gpu"), (2, ""))]},
+        "2 jobs wait for labels that no runner has, some of them probably gpu misspelt.",
         False,
     ),
     "a gate": ({"gates": {"rollout/pink": FAILED_GATE}}, "The gate of shard pink of rollout failed", False),
@@ -572,7 +587,7 @@ def test_successors_are_counted_of_all_runners_that_were_lost_at_the_same_time()
     late = [requested(number, NOW - 20, confirmed_at=NOW - 59) for number in range(20, 25)]
     before = healed(30, NOW - 300, confirmed_at=NOW - 400)
     headline = found(online(1), *early, *late, before)[0]
-    assert headline.sentence.endswith("are lost: replacement requested; 7 of 12 successors are seen online.")
+    assert headline.sentence.endswith("are lost: replacement requested; 7 of 12 successors online.")
 
 
 @pytest.mark.parametrize("age", [300, 599])
@@ -870,13 +885,13 @@ def test_only_what_a_person_can_end_needs_a_person_while_github_cannot_be_read(r
 @pytest.mark.parametrize(
     ("queued", "idle", "effect"),
     [
-        (0, 43, "no job waits for the pool, 43 runners of it are idle"),
-        (1, 0, "1 job waits for the pool, no runner of it is idle"),
-        (12, 1, "12 jobs wait for the pool, 1 runner of it is idle"),
+        (0, 43, "no job waits, 43 runners are idle"),
+        (1, 0, "1 job waits, no runner is idle"),
+        (12, 1, "12 jobs wait, 1 runner is idle"),
     ],
 )
 def test_the_headline_of_a_loss_says_whether_jobs_wait_and_that_is_no_news(queued, idle, effect):
     fleet = [online(1), lost(2)]
     headline = found(*fleet, demand=[PoolDemand(POOL, queued, 0, idle, idle)])[0]
-    assert headline.sentence.endswith(f"; {effect}.")
+    assert f" is lost ({effect}): " in headline.sentence
     assert headline.news == found(*fleet)[0].news

@@ -19,8 +19,9 @@ from ghapp.incidents.fold import (
     places_of,
     with_losses,
 )
-from ghapp.incidents.incident import LATE_SUCCESSOR_SECONDS, FuseStep, LossEnd, LossIncident, RunnerLoss
+from ghapp.incidents.incident import FuseStep, LossEnd, LossIncident, RunnerLoss
 from ghapp.remediation.fuse import Fuse, FuseCounts, FuseReason, Position
+from ghapp.remediation.successors import LATE_SUCCESSOR_SECONDS
 from tests.rules.builders import NOW, lost, present
 
 OPEN, ENDED = LossEnd.OPEN, LossEnd.SUCCESSOR_ONLINE

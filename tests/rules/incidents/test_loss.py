@@ -99,6 +99,11 @@ def test_a_replacement_without_a_successor_ends_an_hour_after_it_was_accepted(at
     assert found.ended_at == (None if end is LossEnd.OPEN else NOW + HEALED_WITHIN_SECONDS)
 
 
+def test_a_loss_whose_successor_is_hidden_ended_when_that_was_found():
+    found = loss(replaced(lost(), NOW)._replace(hidden_at=NOW + 301), NOW + HOUR + 1)
+    assert (found.end, found.ended_at) == (LossEnd.HIDDEN_BY_CHURN, NOW + 301)
+
+
 @pytest.mark.parametrize(
     ("evidence", "end", "ended_at"),
     [

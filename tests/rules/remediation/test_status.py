@@ -256,6 +256,14 @@ def test_a_request_without_a_successor_is_over_after_an_hour_and_the_list_after_
     assert is_loss_over(evidence, judge(evidence, terms.survey, now, LIMITS), now) is not is_open
 
 
+def test_a_request_whose_successor_is_hidden_is_over():
+    evidence = lost(**ACCEPTED, hidden_at=NOW)
+    found = status_of(evidence)
+    assert (found.stage, found.is_open) == (REQUESTED, False)
+    assert found.text.endswith("its successor cannot be distinguished from the pool's other newcomers")
+    assert not is_healed(evidence, judge(evidence, TERMS.survey, NOW, LIMITS))
+
+
 @pytest.mark.parametrize(("waited", "is_late"), [(300, False), (300 + MICROSECOND, True)])
 def test_a_request_is_unanswered_after_the_time_in_which_a_batch_proves_itself(waited, is_late):
     found = status_of(lost(**{**ACCEPTED, "replaced_at": NOW - waited}))

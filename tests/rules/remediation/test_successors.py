@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from ghapp.remediation.successors import HEALED_WITHIN_SECONDS, Heal, heals
-from ghapp.runners.evidence import Evidence
+from ghapp.remediation.successors import (
+    HEALED_WITHIN_SECONDS,
+    LATE_SUCCESSOR_SECONDS,
+    Heal,
+    heals,
+    hidden_successors,
+)
+from ghapp.runners.evidence import Evidence, Survey
 
 NOW, LOST_AT, ACCEPTED_AT = 1_000.0, 500.0, 600.0
 
@@ -100,6 +106,71 @@ def test_a_fleet_whose_runners_come_and_leave_hides_no_successor(registered):
     present, successor = newcomer(30, 725.0), newcomer(31, 730.0)
     assert heals([lost(), left(2, 604.0), *turns, present], NOW) == []
     assert [each.successor for each in heals([lost(), left(2, 604.0), *turns, present, successor], NOW)] == [31]
+
+
+LATE = ACCEPTED_AT + LATE_SUCCESSOR_SECONDS + 1.0
+
+
+def healed(number, accepted_at=ACCEPTED_AT, **changes):
+    return lost(number, replaced_at=accepted_at, successor=100 + number, **changes)
+
+
+def losses_in_churn(late=1, healed_count=2, came=1):
+    """Losses of which the last ones have no successor, in a pool where each newcomer follows a departure."""
+    losses = [lost(each) for each in range(1, 1 + late)] + [healed(10 + each) for each in range(healed_count)]
+    churn = [left(40 + each, 650.0) for each in range(came)] + [newcomer(60 + each, 660.0) for each in range(came)]
+    return losses + churn
+
+
+def hidden(members, now=LATE, **survey):
+    return hidden_successors(members, Survey(**{"swept_at": now, **survey}), now)
+
+
+@pytest.mark.parametrize(
+    ("pool", "is_hidden"),
+    [
+        ({}, True),
+        ({"healed_count": 1}, False),
+        ({"came": 0}, False),
+        ({"late": 2, "healed_count": 4, "came": 2}, True),
+        ({"late": 2, "healed_count": 3, "came": 2}, False),
+        ({"late": 2, "healed_count": 4, "came": 1}, False),
+    ],
+    ids=["hidden", "too few healed", "no newcomer", "two hidden", "two and too few healed", "two and too few came"],
+)
+def test_a_late_successor_is_hidden_once_most_others_healed_and_newcomers_came_that_may_be_it(pool, is_hidden):
+    members = losses_in_churn(**pool)
+    assert heals(members, LATE) == []
+    assert hidden(members) == ([each.id for each in members if each.id < 10] if is_hidden else [])
+
+
+@pytest.mark.parametrize(
+    ("passed", "is_hidden"), [(LATE_SUCCESSOR_SECONDS, False), (LATE_SUCCESSOR_SECONDS + 0.1, True)]
+)
+def test_a_successor_is_hidden_only_when_it_is_late(passed, is_hidden):
+    assert bool(hidden(losses_in_churn(), ACCEPTED_AT + passed)) is is_hidden
+
+
+def test_time_without_a_complete_list_makes_no_successor_late():
+    assert hidden(losses_in_churn(), blind=((ACCEPTED_AT + 10.0, ACCEPTED_AT + 20.0),)) == []
+
+
+@pytest.mark.parametrize(
+    ("accepted_at", "is_hidden"), [(ACCEPTED_AT - LATE_SUCCESSOR_SECONDS, True), (ACCEPTED_AT - 300.1, False)]
+)
+def test_losses_of_another_time_do_not_show_that_the_controller_replaces(accepted_at, is_hidden):
+    earlier = [healed(10, accepted_at), healed(11, accepted_at)]
+    assert bool(hidden([*losses_in_churn(healed_count=0), *earlier])) is is_hidden
+
+
+def test_a_newcomer_from_before_the_last_late_request_may_not_be_its_successor():
+    second = lost(2, replaced_at=660.0)
+    members = [*losses_in_churn(healed_count=4, came=2), second]
+    assert hidden(members, 660.0 + LATE_SUCCESSOR_SECONDS + 1.0) == []
+
+
+def test_a_loss_whose_successor_is_hidden_takes_no_later_newcomer():
+    assert heals([lost(hidden_at=LATE), newcomer()], NOW) == []
 
 
 def test_departures_are_compared_with_new_runners_in_one_pass():

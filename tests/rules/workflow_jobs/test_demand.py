@@ -102,6 +102,15 @@ def test_a_job_that_waits_for_an_approval_is_no_demand():
     assert demand([job(waiting=True)], [worker()], [], NOW) == ([PoolDemand("linux-4vcpu", 0, 0, 0, 0)], [])
 
 
+@pytest.mark.parametrize(
+    ("labels", "meant"),
+    [(("big-16cor",), "big-16core"), (("self-hosted", "bih-16core"), "big-16core"), (("elsewhere",), ""), ((), "")],
+)
+def test_a_job_for_a_misspelt_label_has_the_label_that_was_probably_meant(labels, meant):
+    _, unserved = demand([job(labels=labels)], [], [Rule("big", ("big-16core",))], NOW)
+    assert [each.meant_label for each in unserved] == ([meant] if labels else [])
+
+
 def test_a_running_job_is_never_unserved():
     assert demand([job(status="running")], [], [], NOW)[1] == []
 

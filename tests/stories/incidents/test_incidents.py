@@ -8,12 +8,15 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 
 import pytest
 
 from ghapp.incidents.incident import LossEnd
 from ghapp.incidents.store import Incidents
 from ghapp.remediation.fuse import FuseReason, Position
+from ghapp.remediation.successors import LATE_SUCCESSOR_SECONDS
+from ghapp.runners.observations import retired_by_controller
 from ghapp.runners.transitions import WAITING_SECONDS
 from jobs.remediation.plan_remediation import plan_remediation
 from jobs.runners.sweep import sweep_installation
@@ -77,6 +80,22 @@ async def test_a_mass_loss_that_heals_by_batches_is_one_incident(story):
         assert {each.reason for each in batches} == {FuseReason.BATCH_ONLINE}
         assert (close.position, close.reason) == (Position.CLOSED, FuseReason.HEALED)
         assert over.ended == max(close.at, *(each.ended_at for each in over.losses))
+
+
+async def test_the_last_successors_that_churn_hides_are_not_awaited_for_an_hour(story):
+    """A pool that was scaled down by two: two departures without a newcomer explain two of six successors."""
+    async with story(runners=40) as app:
+        await settled(app)
+        removed = app.sandbox.control.lose("acme", count=2)
+        folds = {each: lambda known: retired_by_controller(known, app.clock()) for each in removed}
+        await app.context.runners.revise(app.installation, folds)
+        await app.live_through_an_interval()
+        app.sandbox.control.lose("acme", count=6)
+        over = await until_over(app, most=8)
+        ends = Counter(each.end for each in over.losses)
+        assert ends == {LossEnd.SUCCESSOR_ONLINE: 4, LossEnd.HIDDEN_BY_CHURN: 2}
+        hidden = [each for each in over.losses if each.end is LossEnd.HIDDEN_BY_CHURN]
+        assert all(each.ended_at > each.accepted_at + LATE_SUCCESSOR_SECONDS for each in hidden)
 
 
 async def test_a_stopped_fuse_keeps_its_incident_open_until_an_admin_resumes_it(story):

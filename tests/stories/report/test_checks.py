@@ -159,7 +159,7 @@ async def test_a_lost_runner_is_explained_from_its_confirmation_to_its_successor
             await deliver_event(app.context, event_id)
         run = await reported(app)
         assert run["output"]["title"] == "1 of 12 runners lost", "its successor is not online"
-        assert "replacement requested; 0 of 1 successor is seen online" in run["output"]["summary"]
+        assert "replacement requested; 0 of 1 successor online" in run["output"]["summary"]
 
         await app.pass_(60)
         await sweep(app)
