@@ -37,8 +37,8 @@ from ghapp.store.connect import connect_sync
 from ghapp.store.metric_counters import MOST_SHARDS, OTHER_SHARD, MetricCounters
 from ghapp.store.schedule import Schedule
 from ghapp.web.api import expositions
+from ghapp.web.api.gauges import by_shard
 from ghapp.web.api.metrics import METRICS
-from ghapp.web.api.status import by_shard
 from ghapp.workflow_jobs.job import Job
 from ghapp.workflow_jobs.metrics import QUEUE_SECONDS
 from ghapp.workflow_jobs.store import Demand
