@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from ipaddress import ip_address
+from typing import NamedTuple
 from urllib.parse import SplitResult, parse_qsl, urlsplit
 
 from ghapp.errors import ConfigurationError
@@ -11,6 +12,11 @@ from ghapp.errors import ConfigurationError
 REDIS_SCHEMES = ("redis://", "rediss://", "redis+sentinel://", "unix://")
 TLS_OPTIONS = ("ssl_ca_certs", "ssl_certfile", "ssl_keyfile", "ssl_cert_reqs", "ssl_check_hostname")
 HIGHEST_PORT = 65535
+
+GITHUB_API, GITHUB_WEB = "GHAPP_GITHUB_API_URL", "GHAPP_GITHUB_WEB_URL"
+GITHUB_COM, RESIDENCY = "github.com", ".ghe.com"
+"""The host of GitHub itself, and the end of the hosts of enterprises with data residency."""
+
 LONGEST_SHOWN = 60
 
 
@@ -29,7 +35,7 @@ def redis_url(environ: Mapping[str, str]) -> str | None:
     return url
 
 
-def http_url(environ: Mapping[str, str], name: str, default: str) -> str:
+def http_url(environ: Mapping[str, str], name: str, default: str = "") -> str:
     """Returns a variable's HTTP URL, to which paths are added, without a slash at its end."""
     url = (environ.get(name) or default).rstrip("/")
     if url and not is_http(url):
@@ -39,12 +45,78 @@ def http_url(environ: Mapping[str, str], name: str, default: str) -> str:
     return url
 
 
-def link_url(environ: Mapping[str, str], name: str, default: str) -> str:
+def link_url(environ: Mapping[str, str], name: str, default: str = "") -> str:
     """Returns a variable's HTTP URL, as `http_url`, for links that people see: without user name and password."""
     url = http_url(environ, name, default)
     if "@" in urlsplit(url).netloc:
         raise ConfigurationError(f"{name}: contains a user name or a password, which every link would show; remove it")
     return url
+
+
+class GitHubUrls(NamedTuple):
+    """The addresses of one GitHub: of its REST API, and of its pages."""
+
+    api: str
+    web: str
+
+    @property
+    def host(self) -> str:
+        """The host of the API, as `gh` names it."""
+        return urlsplit(_web_url_of(self.api)).netloc
+
+
+def github_urls(environ: Mapping[str, str], host: str = GITHUB_COM) -> GitHubUrls:
+    """Returns the addresses of GitHub. Where one is set, the other follows from it; without both they are of `host`.
+
+    Raises:
+        ConfigurationError: one is not valid, or they are of two GitHubs: the App would be created on one and used on
+            the other.
+    """
+    api, mistakes = "", list[str]()
+    try:
+        api = link_url(environ, GITHUB_API)
+    except ConfigurationError as error:
+        mistakes += error.mistakes
+    try:
+        web = link_url(environ, GITHUB_WEB, _web_url_of(api) if api else f"https://{host}")
+    except ConfigurationError as error:
+        mistakes += error.mistakes
+    if mistakes:
+        raise ConfigurationError(*mistakes)
+    urls = GitHubUrls(api or _api_url_of(web), web)
+    _require_one_github(urls)
+    return urls
+
+
+def _require_one_github(urls: GitHubUrls) -> None:
+    host = urlsplit(urls.web).netloc
+    is_cloud = any(each == GITHUB_COM or each.endswith(RESIDENCY) for each in (urls.host, host))
+    if is_cloud and urls.host != host:
+        raise ConfigurationError(
+            f"{GITHUB_API}: {shown(urls.api)} is the API of another GitHub than {GITHUB_WEB}, {shown(urls.web)}; set "
+            f"{GITHUB_API} alone, and the other follows"
+        )
+    if urls.api == urls.web:
+        api = shown(_api_url_of(urls.web))
+        raise ConfigurationError(f"{GITHUB_API}: {shown(urls.api)} is the address of GitHub's pages; its API is {api}")
+
+
+_API_PATH = "/api/v3"
+"""Of GitHub Enterprise Server."""
+
+
+def _web_url_of(api_url: str) -> str:
+    parts = urlsplit(api_url)
+    bare = parts.netloc.removeprefix("api.")
+    is_cloud = bare != parts.netloc and (bare == GITHUB_COM or bare.endswith(RESIDENCY))
+    return f"{parts.scheme}://{bare if is_cloud else parts.netloc}"
+
+
+def _api_url_of(web_url: str) -> str:
+    parts = urlsplit(web_url)
+    if parts.netloc == GITHUB_COM or parts.netloc.endswith(RESIDENCY):
+        return f"{parts.scheme}://api.{parts.netloc}"
+    return f"{web_url}{_API_PATH}"
 
 
 def listen(value: str) -> tuple[str, int]:

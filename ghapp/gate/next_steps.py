@@ -171,7 +171,8 @@ def _looks(failure: GateFailure) -> list[NextStep]:
     mine, shard, found = failure.mine, failure.shard, []
     if mine.coming:
         some = counted(mine.coming, "runner")
-        found.append(NextStep(f"wait for {some} of {shard}", "they are starting, or went offline moments ago"))
+        why = "they are starting, or went offline moments ago; the steps below are for those that do not come"
+        found.append(NextStep(f"wait for {some} of {shard}", why))
     if failure.taken and failure.ruling.role is not Role.ACTIVE:
         jobs = counted(failure.taken, "job")
         why = f"it is not active, but GitHub assigned it {jobs} lately. A shard that takes jobs is not "
@@ -295,7 +296,7 @@ def _delete(failure: GateFailure) -> NextStep | None:
 def _taint(failure: GateFailure) -> NextStep | None:
     if not _is_dispensable(failure):
         return None
-    why = "if deleting did not help: the next provisioning, and nothing else, destroys and recreates tainted "
+    why = "if the steps above did not help: the next provisioning, and nothing else, destroys and recreates tainted "
     why += f"resources. {_confirm(failure)}"
     why += warning(failure.mine.running.values(), f"recreating {failure.shard}")
     return NextStep(

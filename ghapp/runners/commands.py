@@ -34,10 +34,11 @@ from ghapp.report.documents import HEALED, NO_SUCCESSOR, HealthDocument
 from ghapp.runners.verdict import State
 from ghapp.settings import Settings
 
-WORST_FIRST = ("invalidated", "suspect", "offline", "unknown", "starting", "retired", "healthy")
+ILL = ("invalidated", "suspect", "offline", "unknown")
+WORST_FIRST = (*ILL, "starting", "retired", "healthy")
 REMOTE_SWEEP_SECONDS = 60.0
 MOST_LISTED = 50
-"""Runners in a table without `--limit`: those that are ill come first."""
+"""Runners in a table without `--limit`."""
 
 
 @click.command(short_help="Sweep now; print what was found and what it cost.")
@@ -128,7 +129,7 @@ def _has_traceback(record: logging.LogRecord) -> bool:
 @click.option(
     "--limit",
     type=click.IntRange(min=1),
-    help=f"Runners to list (default: {MOST_LISTED} in the table, all in JSON).",
+    help=f"Runners to list (default: the ill ones; {MOST_LISTED} if none is ill; all in JSON).",
 )
 @WATCH
 @WEB
@@ -145,6 +146,8 @@ def runners(
     output: CommandOutput,
 ) -> None:
     """List the runners as last known, the pools' queues, and phantoms: pods and objects that count as runners.
+
+    The table has the ill runners, if any is ill; the others are counted below it, and --limit lists them, too.
 
     Retired and healed runners are counted but not listed, unless --all or --state selects them: invalidated are those
     whose replacement runner is not online yet.
@@ -187,7 +190,10 @@ def runners(
     now = time.time()
     show(headlines_text(fleet.headlines, now))
     left_out = [each for each in left if each not in current and state in (None, each["state"])]
-    show(runners_table(documents, len(current), now, left_out, limit or MOST_LISTED))
+    ill = sum(not is_past(each) and each["state"] in ILL for each in documents)
+    is_chosen = state is not None or everyone or sort != "worst"
+    listed_count = limit or min(MOST_LISTED if is_chosen or not ill else ill, MOST_LISTED)
+    show(runners_table(documents, len(current), now, left_out, listed_count))
     if any(each["queued"] for each in fleet.pools):
         show(queue_table(fleet.pools, now))
     if fleet.phantoms:

@@ -24,6 +24,7 @@ from ghapp.sandbox.rest.answers import json_response
 from ghapp.sandbox.world import World
 
 REFRESH_TOKEN_SECONDS = 15_897_600
+INSTALLATION = "/organizations/{org}/settings/installations/{installation_id:int}"
 ROLES = {"mona": "an owner", "lisa": "a member", "olga": "an outside collaborator", "sam": "a stranger"}
 
 
@@ -84,7 +85,8 @@ class ManifestPages:
             Route("/apps/{slug}", self.app, methods=["GET"]),
             Route("/apps/{slug}/installations/new", self.choose, methods=["GET"]),
             Route("/apps/{slug}/installations", self.install, methods=["POST"]),
-            Route("/organizations/{org}/settings/installations/{installation_id:int}", self.installed),
+            Route(INSTALLATION, self.installed, methods=["GET"]),
+            Route(INSTALLATION, self.accept, methods=["POST"]),
         ]
 
     async def review(self, request: Request) -> Response:
@@ -160,11 +162,27 @@ class ManifestPages:
         return RedirectResponse(_with_query(app.setup_url, answer), HTTPStatus.FOUND)
 
     async def installed(self, request: Request) -> Response:
-        """Shows an installation's settings page."""
+        """Shows an installation's settings page: its permissions, and the button that accepts what is missing."""
         installation = self._world.registry.installations.get(request.path_params["installation_id"])
         if installation is None:
             return page("Page not found", "", HTTPStatus.NOT_FOUND)
-        return page(f"{installation.app.name} is installed on {installation.org}", "")
+        granted = self._world.directory.granted(installation)
+        rows = [
+            f"<li><code>{escape(name)}: {escape(level)}</code>{'' if name in granted else ' (not granted)'}</li>"
+            for name, level in installation.permissions.items()
+        ]
+        is_complete = len(granted) == len(installation.permissions)
+        button = "" if is_complete else form(request.url.path, "Accept new permissions", {})
+        content = f"<h2>Permissions</h2><ul>{''.join(rows)}</ul>{button}"
+        return page(f"{installation.app.name} is installed on {installation.org}", content)
+
+    async def accept(self, request: Request) -> Response:
+        """Grants an installation what is withheld from it."""
+        installation = self._world.registry.installations.get(request.path_params["installation_id"])
+        if installation is None:
+            return page("Page not found", "", HTTPStatus.NOT_FOUND)
+        self._world.directory.accept_permissions(installation)
+        return RedirectResponse(request.url.path, HTTPStatus.SEE_OTHER)
 
     def _owner(self, request: Request) -> str | None:
         """Returns the owner of a new App: the organization in the path, else the signed-in person."""

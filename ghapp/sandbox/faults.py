@@ -109,6 +109,13 @@ class Faults:
         for window in self._windows:
             window.fault.note(now)
 
+    def end_kind(self, kind: type[Fault], org_id: int | None, now: float) -> None:
+        """Ends the faults of a kind for an organization, those for all organizations included."""
+        over = [each for each in self._windows if isinstance(each.fault, kind) and each.org_id in (None, org_id)]
+        self._windows = [each for each in self._windows if each not in over]
+        for window in over:
+            window.fault.end(now)
+
     def end_all(self, now: float) -> None:
         """Ends all temporary faults."""
         over, self._windows = self._windows, []

@@ -192,6 +192,10 @@ class Directory:
         found = self._faults.active(Withheld, org.id, self._clock())
         return next((each.status for each in found if each.permission == permission), None)
 
+    def accept_permissions(self, installation: SandboxInstallation) -> None:
+        """Grants an installation what is withheld from it."""
+        self._faults.end_kind(Withheld, self.home_of(installation).id, self._clock())
+
     def installation_document(self, installation: SandboxInstallation) -> Document:
         """Returns an installation as REST and deliveries show it."""
         account = self.home_of(installation).account

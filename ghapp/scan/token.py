@@ -8,16 +8,10 @@ from shutil import which
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from ghapp.addresses import http_url, is_loopback, link_url
+from ghapp.addresses import GITHUB_API, GITHUB_COM, github_urls, is_loopback
 from ghapp.errors import ConfigurationError
 
-API_VARIABLE = "GHAPP_GITHUB_API_URL"
-
 VARIABLES = ("GH_TOKEN", "GITHUB_TOKEN")
-
-PUBLIC_HOST, PUBLIC_API = "github.com", "https://api.github.com"
-RESIDENCY = ".ghe.com"
-"""The end of the host of an enterprise with data residency."""
 
 GH_SECONDS = 10.0
 
@@ -35,7 +29,7 @@ class GitHubHost(NamedTuple):
     @property
     def is_public(self) -> bool:
         """True for github.com."""
-        return self.api_url == PUBLIC_API
+        return self.host == GITHUB_COM
 
     @classmethod
     def read(cls, environ: Mapping[str, str]) -> GitHubHost:
@@ -44,26 +38,13 @@ class GitHubHost(NamedTuple):
         Raises:
             ConfigurationError: an address is not valid, or would get the token unencrypted over a network.
         """
-        api_url = http_url(environ, API_VARIABLE, _api_of(environ.get("GH_HOST") or PUBLIC_HOST))
-        parts = urlsplit(api_url)
-        if parts.username is not None:  # the HTTP client would send these in place of the token
-            raise ConfigurationError(f"{API_VARIABLE}: must not contain a user or password; the token is in GH_TOKEN")
+        urls = github_urls(environ, environ.get("GH_HOST") or GITHUB_COM)
+        parts = urlsplit(urls.api)
         if parts.scheme != "https" and not is_loopback(parts.hostname or ""):
             raise ConfigurationError(
-                f"{API_VARIABLE}: http:// would send your token unencrypted to another host; use https://"
+                f"{GITHUB_API}: http:// would send your token unencrypted to another host; use https://"
             )
-        host = parts.netloc.removeprefix("api.") if _has_api_host(parts.netloc) else parts.netloc
-        return cls(api_url, link_url(environ, "GHAPP_GITHUB_WEB_URL", f"{parts.scheme}://{host}"), host)
-
-
-def _has_api_host(host: str) -> bool:
-    return host.startswith("api.") and (host == f"api.{PUBLIC_HOST}" or host.endswith(RESIDENCY))
-
-
-def _api_of(host: str) -> str:
-    if host == PUBLIC_HOST or host.endswith(RESIDENCY):
-        return f"https://api.{host}"
-    return f"https://{host}/api/v3"
+        return cls(urls.api, urls.web, urls.host)
 
 
 class FoundToken(NamedTuple):

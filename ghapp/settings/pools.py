@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from base64 import b64decode
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ghapp.addresses import is_http, shown
@@ -26,28 +27,32 @@ COMMAND_ENV = ("PATH", "HOME", "LANG")
 
 def read_pools(rows: Sequence[Any], mistakes: Mistakes) -> tuple[PoolSettings, ...]:
     """Returns the pools in the order of the file; those without a name or an org are left out."""
-    found = [_pool(row, index, mistakes) for index, row in enumerate(rows)]
-    pools = tuple(each for each in found if each is not None)
-    _check_distinct(pools, mistakes)
-    return pools
+    places = _places(rows)
+    found = [_pool(row, where, mistakes) for row, where in zip(rows, places, strict=True)]
+    _check_distinct(zip(found, places, strict=True), mistakes)
+    return tuple(each for each in found if each is not None)
 
 
-def _pool(row: Any, index: int, mistakes: Mistakes) -> PoolSettings | None:
+def _places(rows: Sequence[Any]) -> list[str]:
+    """Returns how mistakes name each pool: by its name, or by its place in the file if it shares that name."""
+    names = [str(row["name"]) if isinstance(row, dict) and "name" in row else "" for row in rows]
+    is_own = Counter(names)
+    return [f"[[pools]] {name if name and is_own[name] == 1 else number}" for number, name in enumerate(names, 1)]
+
+
+def _pool(row: Any, where: str, mistakes: Mistakes) -> PoolSettings | None:
     row = mistakes.read("[[pools]]", None, table, row, "pools")
     if row is None:
         return None
-    where = f"[[pools]] {row.get('name', index + 1)}"
     values = checked(PoolSettings, row, where, mistakes)
     for key in ("org", "name"):
         if key not in row:
             mistakes.add(f"{where} {key}: missing", f"{where} {key}")
-    if not ("org" in values and "name" in values):
-        return None
-    pool = PoolSettings(**values)
+    pool = PoolSettings(**{"org": "", "name": "", **values})
     for keys, flaw in (*_flaws(pool), *_flaws_for_the_gate(pool)):
         if not mistakes.has_any(f"{where} {key}" for key in keys):
             mistakes.add(f"{where}{flaw}")
-    return pool
+    return pool if pool.org and pool.name else None
 
 
 _Flaw = tuple[tuple[str, ...], str]
@@ -56,7 +61,7 @@ _Flaw = tuple[tuple[str, ...], str]
 
 def _flaws(pool: PoolSettings) -> Iterator[_Flaw]:
     if not pool.labels:
-        yield ("labels",), f' labels: missing; ["{EVERY_RUNNER}"] takes every runner of {pool.org}'
+        yield ("labels",), f' labels: missing; ["{EVERY_RUNNER}"] takes every runner'
     if EVERY_RUNNER in pool.labels and len(pool.labels) > 1:
         yield ("labels",), f' labels: "{EVERY_RUNNER}" takes every runner, so it must be the only label'
     if pool.replacer in ("arc", "pods") and not pool.namespace:
@@ -80,7 +85,7 @@ def _flaws_for_the_gate(pool: PoolSettings) -> Iterator[_Flaw]:
     if pool.deploy_repository and repository_of(pool.deploy_repository, pool.org) is None:
         expected = f"a repository of {owner_of(pool.org)}, whose installation posts there"
         repository = shown(pool.deploy_repository)
-        yield ("deploy_repository",), f" deploy_repository: {repository} is not valid; it takes {expected}"
+        yield ("deploy_repository", "org"), f" deploy_repository: {repository} is not valid; it takes {expected}"
     if pool.active_command and pool.active_url is not None:
         yield (), ": active_command and active_url exclude each other; remove one"
     if pool.active_url is not None and not is_http(pool.active_url):
@@ -93,12 +98,14 @@ def _flaws_for_the_gate(pool: PoolSettings) -> Iterator[_Flaw]:
             yield (), f" active_env: {shown(name)} is not valid; it takes names of variables"
 
 
-def _check_distinct(pools: tuple[PoolSettings, ...], mistakes: Mistakes) -> None:
+def _check_distinct(pools: Iterable[tuple[PoolSettings | None, str]], mistakes: Mistakes) -> None:
     seen: set[tuple[str, str]] = set()
-    for pool in pools:
+    for pool, where in pools:
+        if pool is None:
+            continue
         key = (pool.org.lower(), pool.name)
         if key in seen:
-            mistakes.add(f"[[pools]] {pool.name}: {pool.org} has two pools of that name; rename one")
+            mistakes.add(f"{where} name: {pool.org} has two pools named {pool.name}; rename one")
         seen.add(key)
 
 

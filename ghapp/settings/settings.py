@@ -13,7 +13,7 @@ from ipaddress import ip_network
 from pathlib import Path
 from typing import Literal
 
-from ghapp.addresses import http_url, link_url, listen, redis_url, shown
+from ghapp.addresses import GITHUB_API, GitHubUrls, github_urls, http_url, link_url, listen, redis_url, shown
 from ghapp.credentials import VARIABLES as CREDENTIALS
 from ghapp.credentials import AppCredentials, enterprise_tokens, read_credentials
 from ghapp.errors import ConfigurationError
@@ -132,14 +132,15 @@ class Settings:
         if state_dir is not None:
             credentials = mistakes.read("credentials", None, read_credentials, environ, state_dir)
 
-        def address(name: str, read: Callable[[Mapping[str, str], str, str], str], default: str = "") -> str:
-            return mistakes.read(name, default, read, environ, name, default)
+        def address(name: str, read: Callable[[Mapping[str, str], str], str]) -> str:
+            return mistakes.read(name, "", read, environ, name)
 
+        github = mistakes.read(GITHUB_API, GitHubUrls("", ""), github_urls, environ)
         settings = cls(
             redis_url=mistakes.read("GHAPP_REDIS_URL", None, redis_url, environ),
             state_dir=state_dir or Path(),
-            api_url=address("GHAPP_GITHUB_API_URL", http_url, "https://api.github.com"),
-            web_url=address("GHAPP_GITHUB_WEB_URL", link_url, "https://github.com"),
+            api_url=github.api,
+            web_url=github.web,
             listen=mistakes.read("GHAPP_LISTEN", ("", 0), listen, environ.get("GHAPP_LISTEN") or DEFAULT_LISTEN),
             public_url=address("GHAPP_PUBLIC_URL", link_url) or None,
             trusted_proxies=mistakes.read(

@@ -10,6 +10,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from ghapp.terminal.tables import ShrinkingTable, ago, constant_column, copyable, count_line, new_table
+from ghapp.untrusted_text import shell_command
 
 MOST_SHARED = 5
 """Values of one kind in the summary, the most frequent."""
@@ -18,7 +19,7 @@ MOST_SHARED = 5
 def deaths_table(
     documents: Sequence[Mapping[str, Any]], limit: int, now: float, *, are_clean: bool = False
 ) -> RenderableType:
-    """Returns a row per death, and what several deaths have in common.
+    """Returns a row per death, what several deaths have in common, and what to do by cause.
 
     Args:
         documents: the deaths.
@@ -48,4 +49,8 @@ def deaths_table(
         if most:
             shared = ", ".join(f"{value} {count}" for value, count in most)
             parts.append(copyable(f" by {key}: {shared}"))
+    latest = {} if are_clean else {each["cause"]: each for each in reversed(documents) if each["advice"]}
+    for cause, each in sorted(latest.items())[:MOST_SHARED]:
+        command = shell_command("ghapp", "explain", each["org"], each["runner_name"])
+        parts.append(copyable(f"  → {cause}: {each['advice'].removesuffix('.')}; its last lines: `{command}`", "dim"))
     return Group(*parts)

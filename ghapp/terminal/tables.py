@@ -243,6 +243,8 @@ def _next(remediation: Mapping[str, Any]) -> str:
     """Returns how far the replacement of a runner is, and what blocks it: `waiting (pause)`."""
     if remediation["status"] == "none":
         return ""
+    if remediation["status"] == "suspect":  # the column beside it has that word as the state
+        return "second 404"
     blocked_by = remediation["blocked_by"]
     return f"{remediation['status']} ({blocked_by})" if blocked_by else str(remediation["status"])
 

@@ -198,7 +198,7 @@ def test_a_key_of_another_app_is_reported_in_one_line(tmp_path):
         assert failed.returncode == 1
         assert "acme: GitHub does not answer, or answers with errors (GitHubUnavailable)\n  → wait" in failed.stdout
         assert failed.stderr == "", "the reason is printed once"
-        away = ghapp("sweep", **{**theirs, **ours, "GHAPP_GITHUB_API_URL": "http://127.0.0.1:1"})
+        away = ghapp("sweep", **{**theirs, **ours, "GHAPP_GITHUB_API_URL": "http://127.0.0.1:1/api/v3"})
         assert "check GHAPP_GITHUB_API_URL" in one_line(away, 1)
         assert asyncio.run(audited(url, sandbox.installation_id())) == [
             ("command", "sweep", "failed: GitHubUnavailable"),

@@ -56,6 +56,14 @@ async def test_the_text_names_what_several_deaths_have_in_common(known):
     ]
 
 
+async def test_each_cause_has_its_advice_and_the_command_that_shows_the_latest_death(known):
+    await four_deaths(known)
+    shown = " ".join((await known.ask("deaths")).stdout.split())
+    assert "→ host-oom: More memory; its last lines: `ghapp explain acme linux-1`" in shown
+    assert "→ vanished: More memory; its last lines: `ghapp explain acme gpu-1`" in shown
+    assert "→" not in (await known.ask("deaths", "--cause", "clean-exit")).stdout
+
+
 async def test_a_list_that_the_limit_may_have_cut_is_not_called_complete(known):
     await four_deaths(known)
     cut = "; older ones are not counted, --limit shows more"

@@ -80,17 +80,25 @@ async def test_runners_are_selected_by_pool_sorted_and_limited(known, options, n
     assert {each["pool"] for each in found["pools"]} <= {"linux-4vcpu", "gpu"}
 
 
-async def test_the_ill_runners_come_first_and_a_table_has_fifty_and_json_all(known):
+async def test_a_table_has_the_ill_runners_or_fifty_and_json_all(known):
     for number in range(2, 61):
         await known.add_runner(online(number, first_seen=known.now - 60))
+    assert " 50 of 60 runners\n" in (await known.ask("runners")).stdout
     await known.add_runner(
         present(99, first_seen=known.now - 7200, observed_at=known.now, offline_since=known.now - 3600)
     )
     assert [each["state"] for each in (await known.json("runners"))["runners"]] == ["offline"] + ["healthy"] * 60
-    _headline, _step, count, _, first, *others = (await known.ask("runners")).stdout.splitlines()
-    assert count == " 50 of 61 runners; 1 offline"
-    assert " offline " in first
-    assert " 11 more; --limit 61 shows all" in others
+    shown = (await known.ask("runners")).stdout
+    assert " 1 of 61 runners; 1 offline\n" in shown
+    assert " healthy " not in shown
+    assert " 60 more; --limit 61 shows all\n" in shown
+    for options, count in (
+        (["--sort", "name"], 50),
+        (["--state", "healthy"], 50),
+        (["--limit", "2"], 2),
+        (["--all"], 50),
+    ):
+        assert f" {count} of 61 runners" in (await known.ask("runners", *options)).stdout
 
 
 @pytest.mark.parametrize("words", [["runners"], ["jobs"], ["deaths"], ["pause", "acme", "--why", "x"]], ids=" ".join)

@@ -29,7 +29,7 @@ def sandbox():
 
 
 def scan(sandbox, *words, **environ):
-    return ghapp("scan", *words, **{"GHAPP_GITHUB_API_URL": sandbox.url, "GH_TOKEN": TOKEN, **environ})
+    return ghapp("scan", *words, **{"GHAPP_GITHUB_API_URL": sandbox.api_url, "GH_TOKEN": TOKEN, **environ})
 
 
 def test_a_fleet_that_works_is_0_and_needs_no_app_no_redis_and_no_configuration(sandbox):
@@ -92,7 +92,7 @@ def test_wrong_usage_is_2_with_one_line(sandbox, words, text):
 
 
 def test_without_a_token_it_says_where_one_comes_from(sandbox, tmp_path):
-    done = ghapp("scan", "acme", GHAPP_GITHUB_API_URL=sandbox.url, PATH=str(tmp_path))
+    done = ghapp("scan", "acme", GHAPP_GITHUB_API_URL=sandbox.api_url, PATH=str(tmp_path))
     assert "run `gh auth login`" in one_line(done, MISUSED)
 
 
@@ -112,18 +112,18 @@ def test_tokens_are_looked_for_as_gh_does(sandbox, tmp_path):
         {"GITHUB_TOKEN": TOKEN},
         {"GH_TOKEN": TOKEN, "GITHUB_TOKEN": "ghp_wrong"},
     ):
-        done = ghapp("scan", "mona", GHAPP_GITHUB_API_URL=sandbox.url, **environ)
+        done = ghapp("scan", "mona", GHAPP_GITHUB_API_URL=sandbox.api_url, **environ)
         assert "is a personal account" in one_line(done, MISUSED), "GitHub has accepted the token"
 
 
 def test_a_github_that_gives_no_answer_is_1():
-    done = ghapp("scan", "acme", GHAPP_GITHUB_API_URL="http://127.0.0.1:1", GH_TOKEN=TOKEN)
+    done = ghapp("scan", "acme", GHAPP_GITHUB_API_URL="http://127.0.0.1:1/api/v3", GH_TOKEN=TOKEN)
     assert done.returncode == FAILED
     assert "no answer" in done.stdout
 
 
 def test_ctrl_c_between_the_lists_is_130(sandbox):
-    environ = {**inherited(), "GHAPP_GITHUB_API_URL": sandbox.url, "GH_TOKEN": TOKEN}
+    environ = {**inherited(), "GHAPP_GITHUB_API_URL": sandbox.api_url, "GH_TOKEN": TOKEN}
     command = [sys.executable, "-m", "ghapp", "scan", "acme", "--seconds", "200"]
     with subprocess.Popen(command, env=environ, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         for line in process.stderr:

@@ -108,9 +108,9 @@ WELL, RISK, BAD = ok("redis", "a", "x"), warning("redis", "b", "x", "y"), wrong(
 @pytest.mark.parametrize(
     ("findings", "text"),
     [
-        ([], "0 checks of the set-up: all well"),
-        ([WELL], "1 check of the set-up: all well"),
-        ([WELL] * 23, "23 checks of the set-up: all well"),
+        ([], "0 checks of the set-up: all well; for the fleet see `ghapp runners`"),
+        ([WELL], "1 check of the set-up: all well; for the fleet see `ghapp runners`"),
+        ([WELL] * 23, "23 checks of the set-up: all well; for the fleet see `ghapp runners`"),
         ([WELL, RISK], "1 warning of 2 checks of the set-up"),
         ([BAD, WELL, WELL], "1 problem of 3 checks of the set-up"),
         ([BAD, RISK, BAD, WELL], "2 problems, 1 warning of 4 checks of the set-up"),

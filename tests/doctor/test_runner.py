@@ -107,7 +107,7 @@ def test_a_name_server_that_never_answers_times_out(monkeypatch, tmp_path):
 
     monkeypatch.setattr(socket, "getaddrinfo", look_up)
     monkeypatch.setattr(finding, "TIMEOUT_SECONDS", 1.0)
-    names = dict.fromkeys(("GHAPP_GITHUB_API_URL", "GHAPP_GITHUB_WEB_URL"), "http://unknown.example")
+    names = {"GHAPP_GITHUB_WEB_URL": "http://unknown.example"}
     credentials = {"GHAPP_APP_ID": "7", "GHAPP_PRIVATE_KEY": private_key(), "GHAPP_WEBHOOK_SECRET": "hush"}
     environ = {"GHAPP_STATE_DIR": str(tmp_path), **credentials, **names}
     found = asyncio.run(examine(Settings.read(environ), environ))  # returns while the lookup's thread is blocked
@@ -152,7 +152,7 @@ async def test_a_report_repository_that_is_not_verified_yet_is_not_wrong(story):
 
 async def test_an_unavailable_github_is_reported(story):  # noqa: F811
     async with story() as app:
-        found = await findings_by_name(app, GHAPP_GITHUB_API_URL="http://127.0.0.1:1")
+        found = await findings_by_name(app, GHAPP_GITHUB_API_URL="http://127.0.0.1:1/api/v3")
         assert found["github", "app"].status == "wrong"
         assert "GHAPP_GITHUB_API_URL" in found["github", "app"].fix
 

@@ -105,3 +105,18 @@ def test_an_uninstalled_app_gets_404_and_its_old_tokens_are_dead(sandbox, app, a
     sandbox.control.uninstall("acme")
     assert app.post(path).status_code == 404
     assert acme.get(RUNNERS).status_code == 401
+
+
+def test_the_page_of_an_installation_names_a_missing_permission_and_grants_it(sandbox, app, acme):
+    address = app.get("/app/installations").json()[0]["html_url"]
+    assert "not granted" not in httpx.get(address).text
+    sandbox.control.withhold_permission("acme")
+    assert acme.get(RUNNERS).status_code == 403
+    page = httpx.get(address).text
+    assert "organization_self_hosted_runners: write</code> (not granted)" in page
+    assert "Accept new permissions" in page
+    assert httpx.post(address).headers["location"] == httpx.URL(address).path
+    assert acme.get(RUNNERS).status_code == 200
+    assert "not granted" not in httpx.get(address).text
+    unknown = address.rpartition("/")[0] + "/1"
+    assert {httpx.get(unknown).status_code, httpx.post(unknown).status_code} == {404}

@@ -1,12 +1,13 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 
 import pytest
 
 from ghapp.sandbox.config import Pace, PoolConfig, pools_of
-from ghapp.sandbox.fleet.jobs import SandboxRepository
-from ghapp.sandbox.fleet.life import FleetLife
+from ghapp.sandbox.fleet.jobs import RUNS_KEPT, SandboxRepository
+from ghapp.sandbox.fleet.life import JOBS_KEPT, FleetLife, JobBoard
 from ghapp.sandbox.fleet.runners import JobMoved, RunnerEnded, RunnerOnline
 
 NOON = 1_800_000_000.0
@@ -27,6 +28,23 @@ def submit(fleet, repository, now=NOON):
 
 def kinds(happenings):
     return [h.action if isinstance(h, JobMoved) else type(h).__name__ for h in happenings]
+
+
+def test_a_job_and_its_run_are_kept_while_it_waits_however_many_follow():
+    fleet, repository = fleet_of(GPU)
+    waiting = fleet.submit(repository, ("nobody",), NOON)
+    for number in range(RUNS_KEPT + 1):
+        repository.record_run(number, NOON)
+    board = JobBoard()
+    board.remember(waiting)
+    for number in range(JOBS_KEPT + 1):
+        board.remember(replace(waiting, id=10**12 + number, status="completed"))
+    assert (waiting.id in board.jobs, len(board.jobs)) == (True, JOBS_KEPT)
+    assert waiting.run_id in {run.id for run in repository.runs}
+    assert len(repository.runs) == RUNS_KEPT
+    waiting.status = "completed"
+    repository.record_run(RUNS_KEPT + 1, NOON)
+    assert waiting.run_id not in {run.id for run in repository.runs}
 
 
 def test_the_default_pools_share_out_any_number_of_runners():

@@ -19,7 +19,7 @@ TABLES = {
     "budget = 3": "[budget]: must be a table",
     "[evidence]\nstale_seconds = 30": "[evidence] stale_seconds: 30 is less than [sweep] interval_seconds, 60: each "
     "runner would be unknown between two sweeps; it takes at least the interval",
-    POOL.format(name="a"): '[[pools]] a labels: missing; ["*"] takes every runner of acme',
+    POOL.format(name="a"): '[[pools]] a labels: missing; ["*"] takes every runner',
     POOL.format(name="b")
     + "labels = 3\nrerun = { mode = 'x', per_hour = 0 }": "[[pools]] b labels: 3 is not valid; it "
     "takes a list of strings\n[[pools]] b rerun mode: 'x' is not valid; it takes one of off, button, auto\n[[pools]] b "
@@ -32,6 +32,8 @@ TABLES = {
     POOL.format(name="e")
     + 'labels = ["e"]\nsecret_env = "NOT_SET"': "[[pools]] e secret_env: the variable NOT_SET is not "
     'set; it must contain a Standard Webhooks secret, as from `echo "whsec_$(openssl rand -base64 24)"`',
+    '[[pools]]\nname = "f"\nlabels = ["f"]\nurl = "ftp://y"': "[[pools]] f org: missing\n[[pools]] f url: 'ftp://y' is "
+    "not valid; it takes an http:// or https:// address",
     "[orgs.acme.sweep]\ninterval_seconds = 600": "[orgs.acme.evidence] stale_seconds: {stale} is less than "
     "[orgs.acme.sweep] interval_seconds, 600: each runner would be unknown between two sweeps; it takes at least the "
     "interval",
@@ -89,3 +91,12 @@ def test_the_command_prints_a_line_for_each_and_exits_with_2(tmp_path):
     assert first.startswith("ghapp: [sweep] concurrency: line 2: 0 is not valid")
     assert others
     assert all(line.startswith("ghapp: [[pools]] x y ") for line in others), "a name cannot begin a line of its own"
+
+
+def test_pools_of_one_name_are_named_by_their_place_with_their_lines(tmp_path):
+    toml = "".join(f'[[pools]]\norg = "acme"\nname = "x"\nlabels = ["{each}"]\nlables = 1\n' for each in "ab")
+    assert mistakes(tmp_path, toml) == (
+        "[[pools]] 1 lables: line 5: unknown key; did you mean labels?",
+        "[[pools]] 2 lables: line 10: unknown key; did you mean labels?",
+        "[[pools]] 2 name: line 8: acme has two pools named x; rename one",
+    )

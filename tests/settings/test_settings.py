@@ -277,6 +277,43 @@ def test_a_pool_has_a_button_unless_it_says_otherwise(read):
     assert read(pool(rerun=given)).pools[0].rerun == RerunRules("auto", ("lost-communication",), begun=True, per_hour=1)
 
 
+GHES = "https://ghes.example.com"
+
+
+@pytest.mark.parametrize(
+    ("api", "web", "found"),
+    [
+        ("", "", ("https://api.github.com", "https://github.com")),
+        (f"{GHES}/api/v3", "", (f"{GHES}/api/v3", GHES)),
+        ("", GHES, (f"{GHES}/api/v3", GHES)),
+        ("https://api.acme.ghe.com", "", ("https://api.acme.ghe.com", "https://acme.ghe.com")),
+        ("", "https://acme.ghe.com", ("https://api.acme.ghe.com", "https://acme.ghe.com")),
+        ("https://internal.example/api/v3", GHES, ("https://internal.example/api/v3", GHES)),
+    ],
+)
+def test_one_address_of_github_follows_from_the_other(api, web, found):
+    settings = Settings.read({"GHAPP_GITHUB_API_URL": api, "GHAPP_GITHUB_WEB_URL": web})
+    assert (settings.api_url, settings.web_url) == found
+
+
+@pytest.mark.parametrize(
+    ("api", "web", "text"),
+    [
+        (GHES, "", f"GHAPP_GITHUB_API_URL: '{GHES}' is the address of GitHub's pages; its API is '{GHES}/api/v3'"),
+        (f"{GHES}/api/v3", "https://github.com", "is the API of another GitHub than GHAPP_GITHUB_WEB_URL"),
+        ("https://api.github.com", GHES, "is the API of another GitHub than GHAPP_GITHUB_WEB_URL"),
+        ("https://api.acme.ghe.com", "https://other.ghe.com", "is the API of another GitHub"),
+        ("https://github.com", "", "is the address of GitHub's pages; its API is 'https://api.github.com'"),
+        ("https://me:hush@ghes.example.com/api/v3", "", "GHAPP_GITHUB_API_URL: contains a user name or a password"),
+    ],
+)
+def test_addresses_of_two_githubs_are_refused(api, web, text):
+    with pytest.raises(ConfigurationError) as caught:
+        Settings.read({"GHAPP_GITHUB_API_URL": api, "GHAPP_GITHUB_WEB_URL": web})
+    assert text in str(caught.value)
+    assert "hush" not in str(caught.value)
+
+
 def test_every_cause_but_those_without_a_fault_may_be_re_run():
     assert {*get_args(RerunCause)} == {each.value for each in Cause} - {"clean-exit", "unknown"}
 
@@ -286,7 +323,7 @@ def test_every_cause_but_those_without_a_fault_may_be_re_run():
     [
         (pool(org=None), "[[pools]] linux org: missing"),
         (pool(name=None), "[[pools]] 1 name: missing"),
-        (pool(labels=None), '[[pools]] linux labels: missing; ["*"] takes every runner of acme'),
+        (pool(labels=None), '[[pools]] linux labels: missing; ["*"] takes every runner'),
         (pool(labels="[]"), "[[pools]] linux labels: missing"),
         (pool(labels="['*', 'linux']"), '[[pools]] linux labels: "*" takes every runner, so it must be the only label'),
         (
@@ -327,7 +364,7 @@ def test_every_cause_but_those_without_a_fault_may_be_re_run():
         (pool(replace_offline_after_seconds="0"), "[[pools]] linux replace_offline_after_seconds: 0 is not valid"),
         (pool(runner_name="true"), "[[pools]] linux runner_name: True is not valid; it takes pod"),
         (POOL, "[[pools]] linux secret_env: the variable CONTROLLER_SECRET is not set; it must contain"),
-        (pool() + "\n" + pool(org="'ACME'"), "[[pools]] linux: ACME has two pools of that name; rename one"),
+        (pool() + "\n" + pool(org="'ACME'"), "[[pools]] 2 name: ACME has two pools named linux; rename one"),
         (
             pool(secret_env="'GHAPP_SECRET'"),
             "[[pools]] linux secret_env: GHAPP_SECRET is not valid: names with GHAPP_ are reserved",

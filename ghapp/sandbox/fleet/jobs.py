@@ -7,7 +7,7 @@ from collections import deque
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-#: Runs that a repository keeps, newest first.
+#: Runs that a repository keeps, newest first; one whose job has not ended is kept longer.
 RUNS_KEPT = 300
 SHUTDOWN_SIGNAL = (
     "The runner has received a shutdown signal. This can happen when the runner service is stopped, or a manually"
@@ -92,6 +92,11 @@ class Run:
     branch: str = ""
     conclusion: str = ""
 
+    @property
+    def is_over(self) -> bool:
+        """True if no job of it waits or runs."""
+        return self.job is None or self.job.status == "completed"
+
     def with_clock_ahead(self, ahead: float) -> Run:
         """Returns the run with its times by a clock that is so many seconds ahead."""
         return replace(self, created_at=self.created_at + ahead) if ahead else self
@@ -109,7 +114,7 @@ class SandboxRepository:
     default_branch: str = "main"
     pushes: int = 0
     topics: tuple[str, ...] = ()
-    runs: deque[Run] = field(default_factory=lambda: deque(maxlen=RUNS_KEPT))
+    runs: deque[Run] = field(default_factory=deque)
     check_runs: dict[int, dict[str, Any]] = field(default_factory=dict)
 
     @property
@@ -132,3 +137,5 @@ class SandboxRepository:
         branch = "" if job is None else f"change-{run_id}"
         run = Run(id=run_id, number=number, head_sha=self.head_sha, created_at=now, job=job, branch=branch)
         self.runs.appendleft(run)
+        if len(self.runs) > RUNS_KEPT:
+            self.runs.remove(next((each for each in reversed(self.runs) if each.is_over), run))

@@ -58,7 +58,8 @@ class JobBoard:
         """Stores a job by its id."""
         self.jobs[job.id] = job
         if len(self.jobs) > JOBS_KEPT:
-            del self.jobs[next(iter(self.jobs))]
+            oldest = next((each for each in self.jobs.values() if each.status == "completed"), job)
+            del self.jobs[oldest.id]
 
     def runner_for(self, job: SandboxJob) -> Runner | None:
         """Returns an idle runner that can run a job; without one the job waits."""

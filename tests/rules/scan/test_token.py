@@ -27,16 +27,16 @@ def no_gh(_):
             ("https://ghes.example.com:8443/api/v3", "https://ghes.example.com:8443", "ghes.example.com:8443"),
         ),
         (
-            {"GHAPP_GITHUB_API_URL": "https://api.acme.ghe.com", "GHAPP_GITHUB_WEB_URL": "https://web.example.com"},
-            ("https://api.acme.ghe.com", "https://web.example.com", "acme.ghe.com"),
+            {"GHAPP_GITHUB_WEB_URL": "https://acme.ghe.com", "GH_HOST": "github.com"},
+            ("https://api.acme.ghe.com", "https://acme.ghe.com", "acme.ghe.com"),
         ),
         (
-            {"GHAPP_GITHUB_API_URL": "http://127.0.0.1:9"},
-            ("http://127.0.0.1:9", "http://127.0.0.1:9", "127.0.0.1:9"),
-        ),
-        (
-            {"GHAPP_GITHUB_API_URL": "https://api.github.com.evil.example"},
-            ("https://api.github.com.evil.example",) * 2 + ("api.github.com.evil.example",),
+            {"GHAPP_GITHUB_API_URL": "https://api.github.com.evil.example/api/v3"},
+            (
+                "https://api.github.com.evil.example/api/v3",
+                "https://api.github.com.evil.example",
+                "api.github.com.evil.example",
+            ),
         ),
     ],
     ids=str,

@@ -179,7 +179,9 @@ def test_within_a_minute_a_stranger_sees_an_incident_and_its_recovery(started):
 
     def is_all_well():
         seen.append(started.run("ghapp doctor --problems"))
-        return seen[-1][0] == 0 and seen[-1][1].endswith(" checks of the set-up: all well\n")
+        return seen[-1][0] == 0 and seen[-1][1].endswith(
+            " checks of the set-up: all well; for the fleet see `ghapp runners`\n"
+        )
 
     # Until the fuse has healed and deliveries have come again.
     assert wait_for(is_all_well, 2 * WITHIN_SECONDS, COMMAND_PAUSE), seen[-1]

@@ -189,7 +189,7 @@ async def test_forms_may_be_submitted_only_to_us_and_to_github(start, github):
     [("https://github.com", "https://github.com"), ("https://ghes.example/github", "https://ghes.example")],
 )
 async def test_the_address_of_github_is_configurable(start, web_url, origin):
-    browser = start(GHAPP_GITHUB_WEB_URL=web_url)
+    browser = start(GHAPP_GITHUB_WEB_URL=web_url, GHAPP_GITHUB_API_URL="")
     assert f"'self' {origin};" in (await browser.get("/setup")).headers["content-security-policy"]
     target = (await browser.post("/setup")).headers["location"]
     assert target.startswith(f"{web_url}/settings/apps/new?state=")
@@ -224,7 +224,7 @@ async def test_the_manifest_is_app_yml_with_our_own_addresses(start):
 
 
 async def test_without_a_reachable_address_the_page_says_so_and_the_webhook_is_inactive(start):
-    page = await start(GHAPP_GITHUB_WEB_URL="https://github.com").get("/setup")
+    page = await start(GHAPP_GITHUB_WEB_URL="https://github.com", GHAPP_GITHUB_API_URL="").get("/setup")
     assert manifest_in(page)["hook_attributes"]["active"] is False
     assert "GHAPP_PUBLIC_URL" in page.text
 
