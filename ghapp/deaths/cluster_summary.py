@@ -14,7 +14,6 @@ from ghapp.deaths.death import WEEK_SECONDS, Death
 from ghapp.deaths.patterns import DeathSummary, death_summary
 from ghapp.pods.phantom_kinds import FoundSince, Phantom, key, lasting, subject_of
 from ghapp.pods.pod import is_fresh
-from ghapp.pods.reconcile import NamespaceRule
 
 LASTING_SECONDS = 100.0
 """A phantom is reported once every check has found it for this long: with a check each 20 s, in about two minutes.
@@ -62,11 +61,6 @@ class StaleNamespace(NamedTuple):
 def stale_namespaces(seen_at: Mapping[str, float | None], now: float) -> list[StaleNamespace]:
     """Returns the namespaces whose view is old or missing, sorted by name."""
     return [StaleNamespace(name, at) for name, at in sorted(seen_at.items()) if at is None or not is_fresh(at, now)]
-
-
-def namespaces_of(rules: Iterable[NamespaceRule]) -> list[str]:
-    """Returns the distinct namespaces of the pools' pods, sorted."""
-    return sorted({rule.namespace for rule in rules if rule.namespace})
 
 
 def unread_since(before: ClusterSummary | None, now: float) -> float:

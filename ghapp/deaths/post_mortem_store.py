@@ -117,7 +117,7 @@ class Reruns:
         row: Any = await self._redis.get(keys.rerun_note(installation, job_id))
         return await self._read_note.one(keys.rerun_note(installation, job_id), row)
 
-    async def may_request(self, installation: int, repository: str, most: int, now: float) -> bool:
+    async def grant_unasked(self, installation: int, repository: str, most: int, now: float) -> bool:
         """Counts an unasked re-run; returns False if there were `most` in this hour of the clock."""
         key = keys.reruns_of_hour(installation, repository, int(now // 3600))
         async with self._redis.pipeline(transaction=True) as pipe:

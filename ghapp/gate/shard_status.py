@@ -59,7 +59,7 @@ def shard_of(evidence: Evidence, rule: ShardRule | None) -> str | None:
     """Returns the shard of a runner of that pool, by label, group or name in this order; None without a match."""
     if rule is None:
         return None
-    if (labelled := pool_matching.shard_of(evidence.labels, rule)) is not None:
+    if (labelled := pool_matching.shard_by_label(evidence.labels, rule)) is not None:
         return labelled
     for shard, group in rule.shard_groups.items():
         if group == evidence.group_id:
@@ -432,7 +432,7 @@ def _is_of(known: ShardInputs, evidence: Evidence) -> bool:
 
 
 def _is_for(known: ShardInputs, job: Job, active: str | None) -> bool:
-    wanted = None if active is None else pool_matching.shard_of(job.labels, known.rule)
+    wanted = None if active is None else pool_matching.shard_by_label(job.labels, known.rule)
     return wanted is None or wanted.lower() == active
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from ghapp.errors import GitHubError, GitHubUnavailableError
 from ghapp.github import wire
@@ -14,7 +14,6 @@ from ghapp.github.response import PER_PAGE
 from ghapp.installations.etag_page import EtagPage
 from ghapp.log import logger
 from ghapp.runners.absence import GetResult, RunnerList
-from ghapp.runners.evidence import Registration
 from ghapp.runners.verdict import Reason
 
 log = logger(__name__)
@@ -28,32 +27,21 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class ListResult:
-    """The result of listing all runners.
+    """A list of all runners, and what it cost.
 
     Attributes:
-        runners: the listed runners by id.
-        unreadable: the ids of listed runners whose rows cannot be read.
-        total: the number of runners by GitHub's count.
+        runner_list: the list.
         calls: requests sent.
         billable: requests that count against the hourly limit.
         changed: pages that changed since they were last read; None if none was read with this token before.
-        flaw: why the list proves no absence; None when it is complete.
         digest: of the bytes of all pages; the same for the same list.
     """
 
-    runners: Mapping[int, Registration] = field(default_factory=dict)
-    unreadable: frozenset[int] = frozenset()
-    total: int = 0
-    calls: int = 0
-    billable: int = 0
-    changed: int | None = None
-    flaw: Reason | None = None
-    digest: bytes = b""
-
-    @property
-    def runner_list(self) -> RunnerList:
-        """The list without its cost."""
-        return RunnerList(self.runners, self.total, self.flaw, unreadable=self.unreadable)
+    runner_list: RunnerList
+    calls: int
+    billable: int
+    changed: int | None
+    digest: bytes
 
 
 class _Pages:
@@ -143,15 +131,11 @@ async def list_runners(
         await kept.keep(source.key, source.token, pages.changed, last)
     if failure is not None:
         raise failure
-    found = list_of([first, *others])
     return ListResult(
-        runners=found.runners,
-        unreadable=found.unreadable,
-        total=found.total,
+        list_of([first, *others]),
         calls=last,
         billable=len(pages.changed),
         changed=sum(number in known for number in pages.changed) if known else None,
-        flaw=found.flaw,
         digest=_digest(b"".join(pages.digests[number] for number in sorted(pages.digests))),
     )
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from ghapp.incidents.incident import LossIncident
 from ghapp.installations.pool_matching import ALL_POOLS
-from ghapp.remediation.pause import PauseView
+from ghapp.remediation.pause import Pause
 from ghapp.runners.evidence import Survey
 
 PAUSE, RESUME = "pause", "resume"
@@ -51,7 +51,7 @@ class Interruption(NamedTuple):
 def interruptions_of(
     incident: LossIncident,
     changes: Sequence[PauseChange],
-    pauses: Mapping[str, PauseView],
+    pauses: Mapping[str, Pause],
     survey: Survey,
     now: float,
 ) -> list[Interruption]:
@@ -75,7 +75,7 @@ def interruptions_of(
     return sorted(found)
 
 
-def _held(incident: LossIncident, pause: PauseView) -> bool:
+def _held(incident: LossIncident, pause: Pause) -> bool:
     """True if a pause that is in effect began before an incident that is open: no change within it shows it."""
     return incident.ended is None and pause.at < incident.began
 
@@ -123,7 +123,7 @@ def _ended_by_themselves(running: dict[str, tuple[PauseChange, float | None]], u
         yield _PauseSpan(running.pop(pool)[0], end, ended_by_itself=True)
 
 
-def _earlier(pool: str, pause: PauseView | PauseChange, began: float) -> Interruption:
+def _earlier(pool: str, pause: Pause | PauseChange, began: float) -> Interruption:
     why = f": {pause.why}" if pause.why else ""
     text = f"Remediation{_where(pool)} was paused already, by {pause.who}{why}; nothing is replaced"
     return Interruption(began, PAUSE, text)

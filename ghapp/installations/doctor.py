@@ -15,7 +15,7 @@ from ghapp.installations.pacing import left
 from ghapp.installations.pool_matching import ALL_POOLS, PoolRule
 from ghapp.installations.scope import ENTERPRISES, ScopeKind, absence, kind_of
 from ghapp.remediation.fuse import Fuse, Position, resume_command
-from ghapp.remediation.store import Pause
+from ghapp.remediation.pause import Pause
 from ghapp.report.check_run_state import PostFailure, repository_of
 from ghapp.report.documents import pause_in_words, time_of
 from ghapp.runners.delivery_lag import completeness, was_confirmed_without_deliveries

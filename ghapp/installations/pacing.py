@@ -1,4 +1,8 @@
-"""Computes when to sweep next, from the remaining budget.
+"""Computes when to sweep next, from the remaining budget, and how much of it each purpose of a call may use.
+
+`next_sweep_in` slows sweeps down. Of the same hourly limit (`store.budget`) all processes take: sweeps up to `share`,
+reports up to nine tenths of that, confirmations and removals up to `ACTING_SHARE` (`call_limits`). So do the sweeps of
+other scopes of the same installation (`others_an_hour`).
 
 GitHub grants an installation a number of calls an hour (5,000 at least; 15,000 on Enterprise Cloud). A sweep of N
 runners costs ⌈N/100⌉ calls at most, and those whose page did not change cost nothing. At a share of 0.5 of 5,000,

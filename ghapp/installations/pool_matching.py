@@ -1,4 +1,4 @@
-"""Assigns a runner to its pool and shard by its labels."""
+"""Assigns a runner to its pool and shard by its labels; and what the rules read of a configured pool."""
 
 from __future__ import annotations
 
@@ -56,12 +56,16 @@ class ReplacerRule(PoolRule, Protocol):
         """How its runners are replaced; `arc`: each has an ARC object."""
 
 
-class ScaledRule(ReplacerRule, Protocol):
-    """A configured pool with its cluster settings."""
+class NamespaceRule(PoolRule, Protocol):
+    """A configured pool with the namespace of its pods."""
 
     @property
     def namespace(self) -> str | None:
-        """Namespace of its pods."""
+        """The namespace; None if it is unknown."""
+
+
+class ScaledRule(ReplacerRule, NamespaceRule, Protocol):
+    """A configured pool with its cluster settings."""
 
 
 class LabelledRunner(Protocol):
@@ -138,8 +142,8 @@ def rule_named(name: str, rules: Iterable[Rule]) -> Rule | None:
     return next((rule for rule in rules if rule.name == name), None)
 
 
-def shard_of(labels: Iterable[str], rule: PoolRule | None) -> str | None:
-    """Returns the shard of a runner of that pool, or None."""
+def shard_by_label(labels: Iterable[str], rule: PoolRule | None) -> str | None:
+    """Returns the shard that the labels of a runner of that pool, or of its job, name; else None."""
     if rule is None or rule.shard_label is None:
         return None
     prefix = rule.shard_label.lower() + ":"
@@ -147,3 +151,8 @@ def shard_of(labels: Iterable[str], rule: PoolRule | None) -> str | None:
         if label.lower().startswith(prefix):
             return label[len(prefix) :]
     return None
+
+
+def namespaces_of(rules: Iterable[NamespaceRule]) -> list[str]:
+    """Returns the distinct namespaces of the pools' pods, sorted."""
+    return sorted({rule.namespace for rule in rules if rule.namespace})

@@ -1,4 +1,4 @@
-"""Checks the reaper of labelled pods: whether it runs each minute, what blocks it, and its unfinished deletions."""
+"""Checks the reaper of stamped pods: whether it runs each minute, what blocks it, and its unfinished deletions."""
 
 from __future__ import annotations
 

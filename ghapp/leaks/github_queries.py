@@ -1,4 +1,4 @@
-"""Combines evidence about the runner in a labelled pod, and decides when GitHub is queried. Pure; epoch seconds."""
+"""Combines evidence about the runner in a stamped pod, and decides when GitHub is queried. Pure; epoch seconds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Guards of the reaper: whether a pod with the owner label is a leak.
+"""Guards of the reaper: which stamped pods (those with the owner label) are kept, and why. The others are leaks.
 
 A leak has no live claim and no evidence of work. In another system, the rule "labelled and unclaimed is a leak" killed
 live jobs within days: a claim may be missing while the job runs. So a pod must stay unclaimed for a while, and other
@@ -46,7 +46,7 @@ MOST_GAP_SECONDS = 150.0
 
 
 def leaks(inputs: TickInputs, now: float, limits: LeakLimits, memory: TickMemory) -> TickResult:
-    """Finds the leaks among the labelled pods. Each of these guards keeps one pod, or skips the tick.
+    """Finds the leaks among the stamped pods. Each of these guards keeps one pod, or skips the tick.
 
     1. Pods are listed before claims are read: a pod claimed between the two reads does not count as unclaimed.
     2. Only complete and fresh reads count. No pods, or no claims, where the previous tick had some: an invalid read.

@@ -97,7 +97,7 @@ class LeakCounts(NamedTuple):
 
     Attributes:
         leaks: number of leaks, deleted in this tick or not.
-        expected: number of labelled pods of runners.
+        expected: number of stamped pods of runners.
         reaped: the pods that were reaped lately.
         in_use: why those of them that were in use count as wrong, by their uids.
         is_judged: False if leaks may be hidden at this tick: their pool is paused, or a namespace was not read.
@@ -124,9 +124,9 @@ def next_leak_fuse(fuse: LeakFuse, counts: LeakCounts, survey: Survey, now: floa
                 return fuse
             return LeakFuse(Position.PROVING, since, limits.first_batch, limits.first_batch)
         case Position.PROVING:
-            return _prove(fuse, counts, survey, now, limits)
+            return _next_proving(fuse, counts, survey, now, limits)
         case Position.STOPPED:
-            return _settle(fuse, counts, survey, now, limits)
+            return _next_stopped(fuse, counts, survey, now, limits)
 
 
 def room(fuse: LeakFuse, counts: LeakCounts) -> int | None:
@@ -151,7 +151,7 @@ def reason_in_use(reaped: ReapedPod, runner: RunnerActivity, pods: Sequence[Pod]
     Args:
         reaped: the deleted pod.
         runner: the activity now of the runners of its runner's name.
-        pods: the labelled pods now.
+        pods: the stamped pods now.
     """
     dates = (runner.seen_at, runner.delivered_at)
     is_back = runner.busy is not None and runner.registered and not reaped.was_registered
@@ -162,7 +162,7 @@ def reason_in_use(reaped: ReapedPod, runner: RunnerActivity, pods: Sequence[Pod]
     return StopReason.RECREATED if any(each.uid != reaped.uid for each in same_name) else StopReason.RUNNER_RETURNED
 
 
-def _prove(fuse: LeakFuse, counts: LeakCounts, survey: Survey, now: float, limits: FuseLimits) -> LeakFuse:
+def _next_proving(fuse: LeakFuse, counts: LeakCounts, survey: Survey, now: float, limits: FuseLimits) -> LeakFuse:
     deleted = counts.since(fuse.since or 0.0)
     for each in deleted:
         if reason := counts.in_use.get(each.uid):
@@ -184,7 +184,7 @@ def _is_proven(last_at: float, survey: Survey, now: float, limits: FuseLimits) -
     return is_listed and covered_seconds(survey, last_at, now) >= seconds
 
 
-def _settle(fuse: LeakFuse, counts: LeakCounts, survey: Survey, now: float, limits: FuseLimits) -> LeakFuse:
+def _next_stopped(fuse: LeakFuse, counts: LeakCounts, survey: Survey, now: float, limits: FuseLimits) -> LeakFuse:
     if counts.leaks > 0:
         return fuse if fuse.calm_since is None else replace(fuse, calm_since=None)
     if not counts.is_judged or fuse.reason is StopReason.UNREADABLE:

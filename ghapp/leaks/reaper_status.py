@@ -60,7 +60,7 @@ class ReaperStatus(NamedTuple):
     """Status of one org's reaper.
 
     Attributes:
-        reaped: labelled pods reaped in the last day.
+        reaped: stamped pods reaped in the last day.
         deferred: leaks deferred to a later tick by the last tick.
         would_reap: leaks only reported by the last tick, because of dry-run or a pause.
         held_up_since: since when the reaper could not judge or reap; None if it can, or not for long.
@@ -83,7 +83,7 @@ class ReaperStatus(NamedTuple):
 
 
 def kept_by_guard(result: TickResult) -> dict[str, int]:
-    """Returns the number of labelled pods that each guard keeps, including the fuse's guards."""
+    """Returns the number of stamped pods that each guard keeps, including the fuse's guards."""
     return dict(Counter(guard.value for _, guard in (*result.kept, *result.held)))
 
 

@@ -77,7 +77,7 @@ class FuseView(NamedTuple):
 
     Attributes:
         limits: the `[fuse]` table.
-        pools: pool of each labelled pod, by the pod's uid; empty or missing if unknown.
+        pools: pool of each stamped pod, by the pod's uid; empty or missing if unknown.
         reaped: the pods that were reaped within `window_seconds`, and since the reaper's fuses left `closed`.
         not_closed: uids of pods whose pool's or installation's fuse of the runners is proving or stopped.
         fuses: the reaper's own fuses, by pool; the missing ones are closed.
@@ -137,7 +137,7 @@ class TickMemory(NamedTuple):
 
     Attributes:
         since: since when each pod, by uid, has been unclaimed without a gap, by our clock.
-        pods: number of labelled pods.
+        pods: number of stamped pods.
         claims: number of live claims.
         at: when the last valid tick was judged; None for never.
         names: runner names of pods, by the pods' uids, as controllers reported them: the claim may have expired while
@@ -181,7 +181,7 @@ class TickResult(NamedTuple):
         would_reap: pods that would be deleted without dry-run.
         deferred: further leaks beyond the limit of one tick.
         held: further leaks, each with the fuse's guard that holds it back, oldest first.
-        kept: the other labelled pods, each with the guard that keeps it.
+        kept: the other stamped pods, each with the guard that keeps it.
         memory: for the next tick.
         skipped: why nothing was judged at this tick; None if it was.
         never_named: uids of the pods that nothing has named since their container started, by guard 14.

@@ -7,12 +7,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from ghapp.deaths.cluster_summary import StaleNamespace, namespaces_of, possible_phantoms, stale_namespaces
+from ghapp.deaths.cluster_summary import StaleNamespace, possible_phantoms, stale_namespaces
 from ghapp.deaths.store import identity
 from ghapp.gate.active_shard import ACTIVE_SECONDS
 from ghapp.gate.gate_states import GateState, gate_states
 from ghapp.gate.shard_status import LOOP_SECONDS, ShardInputs, shard_statuses
 from ghapp.installations.installation import Installation
+from ghapp.installations.pool_matching import NamespaceRule, namespaces_of
 from ghapp.installations.scope import ScopeKind
 from ghapp.leaks.documents import LeakedPod, leaked_pods
 from ghapp.leaks.reaper_status import DAY_SECONDS, is_overdue
@@ -20,7 +21,6 @@ from ghapp.pods.degraded_sources import DegradedSource, sources_of
 from ghapp.pods.phantom_kinds import Phantom
 from ghapp.pods.pod import Pod, is_fresh
 from ghapp.pods.pod_claim import by_name
-from ghapp.pods.reconcile import NamespaceRule
 from ghapp.remediation.status import is_loss_over
 from ghapp.report.fleet import FleetView, by_pool
 from ghapp.report.org_view import OrgView

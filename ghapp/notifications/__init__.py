@@ -1,1 +1,4 @@
-"""Notifications of people: which conditions are reported, when each opens and closes, and never a storm. Pure."""
+"""Notifications of people: which conditions are reported, when each opens and closes, and never a storm. Pure.
+
+`conditions` decides that; `event_store` keeps the events to controllers, and the outbox from which they are sent.
+"""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from ghapp.installations.pool_matching import PoolRule, runner_pool
+from ghapp.installations.pool_matching import NamespaceRule, runner_pool
 from ghapp.pods.phantom_kinds import Phantom
 from ghapp.pods.phantoms import ListedRunner, PhantomInputs, PhantomLimits, phantoms
 from ghapp.pods.pod import ARC_KIND, EphemeralRunner, Pod, is_fresh
@@ -13,14 +13,6 @@ from ghapp.pods.scale_sets import ScaleSet, inflated_demand
 from ghapp.runners.evidence import Evidence, Survey
 from ghapp.runners.verdict import Limits, State, is_absent, is_spent, judge, missing_since, silent_since
 from ghapp.workflow_jobs.job import Job
-
-
-class NamespaceRule(PoolRule, Protocol):
-    """A configured pool with the namespace of its pods."""
-
-    @property
-    def namespace(self) -> str | None:
-        """The namespace; None if it is unknown."""
 
 
 class NamespaceSnapshot(Protocol):

@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ghapp.installations.pool_matching import ALL_POOLS, LONGEST_POOL
-from ghapp.remediation.store import LONGEST_PAUSE_SECONDS, SHORTEST_PAUSE_SECONDS, Pause, PauseResult
+from ghapp.remediation.pause import LONGEST_PAUSE_SECONDS, SHORTEST_PAUSE_SECONDS, Pause, PauseResult
 from ghapp.report.documents import Timestamp, pause_in_words, timestamp
 from ghapp.settings import Settings
 from ghapp.store.presses import SWEEP_TOPIC

@@ -21,7 +21,7 @@ class Duration(click.ParamType[float]):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """Returns the seconds of such as `30m`, `2h` or `1d`."""
-        from ghapp.remediation.store import LONGEST_PAUSE_SECONDS, SHORTEST_PAUSE_SECONDS
+        from ghapp.remediation.pause import LONGEST_PAUSE_SECONDS, SHORTEST_PAUSE_SECONDS
 
         found = re.fullmatch(r"([0-9]{1,9})([smhd])", value, re.ASCII)
         seconds = 0.0 if found is None else float(found[1]) * UNITS[found[2]]

@@ -7,7 +7,8 @@ proving → closed   no loss is waiting: successors of the last batch are online
                    (`churn`) since `prove_seconds`; or the lost registrations returned
 stopped → proving  a successor came online after all, a request was accepted after all, or an admin resumed it
 stopped → closed   nothing changed for a window, and the lost runners are not needed, since no job waits for them (a
-                   scale-down by another actor); or the lost registrations returned
+                   scale-down by another actor); or the lost registrations returned; or the pool has lost all its
+                   runners to another one, which then has the fuse (`fuse_moves`)
 
 Returned registrations show that the loss was false, and so does a DELETE that finds one. They allow no new batch: the
 batches continue from their current size, and no batch is doubled until no registration has returned for a window.
@@ -258,13 +259,13 @@ def next_fuse(fuse: Fuse, counts: FuseCounts, now: float, limits: FuseLimits, *,
     """
     match fuse.position:
         case Position.CLOSED:
-            return _watch(fuse, counts, now, limits, acting=acting)
+            return _next_closed(fuse, counts, now, limits, acting=acting)
         case Position.PROVING if not acting:
-            return _wait_out(fuse, counts, now, limits)
+            return _next_proving_without_requests(fuse, counts, now, limits)
         case Position.PROVING:
-            return _prove(fuse, counts, now, limits)
+            return _next_proving(fuse, counts, now, limits)
         case Position.STOPPED:
-            return _settle(fuse, counts, now, limits)
+            return _next_stopped(fuse, counts, now, limits)
 
 
 def resume(fuse: Fuse, now: float, limits: FuseLimits, by: str = "") -> Fuse:
@@ -373,7 +374,7 @@ def has_stepped(before: Fuse, after: Fuse) -> bool:
     return before != replace(after, held_at=before.held_at, runners=before.runners)
 
 
-def _watch(fuse: Fuse, counts: FuseCounts, now: float, limits: FuseLimits, *, acting: bool) -> Fuse:
+def _next_closed(fuse: Fuse, counts: FuseCounts, now: float, limits: FuseLimits, *, acting: bool) -> Fuse:
     if counts.waiting == 0:
         return fuse  # no replacement is due
     if counts.lost >= threshold(counts.expected, limits):
@@ -427,7 +428,7 @@ def _closed(fuse: Fuse, now: float, reason: FuseReason) -> Fuse:
     return Fuse(healed_at=now, reason=reason)
 
 
-def _wait_out(fuse: Fuse, counts: FuseCounts, now: float, limits: FuseLimits) -> Fuse:
+def _next_proving_without_requests(fuse: Fuse, counts: FuseCounts, now: float, limits: FuseLimits) -> Fuse:
     """Updates a proving fuse while nothing is requested.
 
     Some returned registrations do not show that the other losses are false: as long as one waits, nothing is proven.
@@ -438,7 +439,7 @@ def _wait_out(fuse: Fuse, counts: FuseCounts, now: float, limits: FuseLimits) ->
     return _closed(fuse, now, FuseReason.REGISTRATIONS_RETURNED if is_false else FuseReason.UNPROVEN)
 
 
-def _prove(fuse: Fuse, counts: FuseCounts, now: float, limits: FuseLimits) -> Fuse:
+def _next_proving(fuse: Fuse, counts: FuseCounts, now: float, limits: FuseLimits) -> Fuse:
     if counts.pending:
         return fuse  # the proof begins when the last request of the batch is accepted
     if counts.waiting == 0 and _has_returned_lately(counts, limits):
@@ -475,8 +476,11 @@ def _has_returned_lately(counts: FuseCounts, limits: FuseLimits) -> bool:
     return counts.since_return is not None and counts.since_return < limits.window_seconds
 
 
-def _settle(fuse: Fuse, counts: FuseCounts, now: float, limits: FuseLimits) -> Fuse:
-    """Updates a stopped fuse: what it stopped for may happen late, or an admin may have nothing left to decide."""
+def _next_stopped(fuse: Fuse, counts: FuseCounts, now: float, limits: FuseLimits) -> Fuse:
+    """Returns a stopped fuse after a count: the conditions under which it goes on, or closes, without an admin.
+
+    What it stopped for may happen late, or an admin may have nothing left to decide.
+    """
     if fuse.reason is FuseReason.REQUEST_NOT_ACCEPTED and (counts.accepted or not counts.in_batch):
         return replace(fuse, position=Position.PROVING, reason=FuseReason.REQUEST_ACCEPTED, stopped_at=None)
     is_in_time = counts.proving_seconds <= LATE_SECONDS

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from ghapp.pods.blockers import Blocker, blocker_sentence
 from ghapp.pods.pod_claim import PodClaim
 from ghapp.remediation.fuse import FUSE_REASONS, Fuse, Position
-from ghapp.remediation.pause import PauseView
+from ghapp.remediation.pause import Pause
 from ghapp.remediation.plan import Mode
 from ghapp.remediation.steps import ReplacementPath, may_act
 from ghapp.remediation.successors import SUCCESSOR_PATIENCE_SECONDS, awaits_successor
@@ -135,7 +135,7 @@ class ReplacementTerms:
     """
 
     fuse: Fuse = field(default_factory=Fuse)
-    pause: PauseView | None = None
+    pause: Pause | None = None
     mode: Mode = "act"
     path: ReplacementPath = ReplacementPath.EVENT
     is_configured: bool = True

@@ -10,9 +10,8 @@ from collections.abc import Iterable
 from enum import Enum, auto
 from typing import NamedTuple
 
-from ghapp.deaths.cluster_summary import namespaces_of
+from ghapp.installations.pool_matching import NamespaceRule, namespaces_of
 from ghapp.installations.scope import ScopeKind, kind_of, owner_of
-from ghapp.pods.reconcile import NamespaceRule
 from ghapp.report.check_run import Report
 
 LOOK_AGAIN_SECONDS = 300.0

@@ -23,7 +23,7 @@ from ghapp.leaks.orphan import Orphan
 from ghapp.pods.blockers import blocker_sentence
 from ghapp.pods.pod_claim import PodClaim
 from ghapp.remediation.fuse import Position
-from ghapp.remediation.pause import PauseView
+from ghapp.remediation.pause import Pause
 from ghapp.remediation.status import (
     NO_REPLACEMENT,
     ReplacementBlocker,
@@ -147,7 +147,7 @@ class GateDocument(TypedDict):
     next: list[StepDocument]
 
 
-def pause_in_words(pause: PauseView) -> str:
+def pause_in_words(pause: Pause) -> str:
     """Returns who paused, since when, until when and why."""
     until = "" if pause.until is None else f" until {time_of(pause.until)}"
     return f"by {pause.who} since {time_of(pause.at)}{until}: {pause.why}"

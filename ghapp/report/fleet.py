@@ -16,7 +16,7 @@ from ghapp.pods.degraded_sources import DegradedSource
 from ghapp.pods.phantom_kinds import FoundSince, Phantom
 from ghapp.pods.pod_claim import claim_on
 from ghapp.remediation.fuse import Fuse, FuseLimits, Position
-from ghapp.remediation.pause import PauseView
+from ghapp.remediation.pause import Pause
 from ghapp.remediation.status import (
     NO_REPLACEMENT,
     ReplacementStage,
@@ -99,12 +99,12 @@ class FleetView:
         return self.view.fuses.get(ALL_POOLS, Fuse())
 
     @property
-    def org_pause(self) -> PauseView | None:
+    def org_pause(self) -> Pause | None:
         """The pause of the whole org."""
         return self.view.pauses.get(ALL_POOLS)
 
     @property
-    def pool_pauses(self) -> dict[str, PauseView]:
+    def pool_pauses(self) -> dict[str, Pause]:
         """The pauses of single pools."""
         return {pool: pause for pool, pause in self.view.pauses.items() if pool != ALL_POOLS}
 
@@ -160,7 +160,7 @@ class PoolView:
     members: Sequence[RunnerView]
     fuse: Fuse
     is_whole_fuse: bool
-    pause: PauseView | None
+    pause: Pause | None
     count: Counter[State]
     healed: Sequence[RunnerView] = ()
     unanswered: Sequence[RunnerView] = ()

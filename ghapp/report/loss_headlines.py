@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ghapp.installations.pool_matching import ALL_POOLS
 from ghapp.remediation.fuse import FUSE_REASONS, Fuse, FuseReason, Position, proof_in_words, resume_command, threshold
-from ghapp.remediation.pause import PauseView
+from ghapp.remediation.pause import Pause
 from ghapp.remediation.status import (
     ReplacementBlocker,
     ReplacementStage,
@@ -252,7 +252,7 @@ def _resume_stopped(fleet: FleetView, pool: PoolView) -> str:
     return resume_command(fleet.org, ALL_POOLS if pool.is_whole_fuse else pool.name)
 
 
-def _after_pause(pause: PauseView | None) -> str:
+def _after_pause(pause: Pause | None) -> str:
     if pause is None or pause.until is None:
         return "resume when the reason is over"
     return f"nothing to do: the pause ends at {time_of(pause.until)}; to end it now"
@@ -361,7 +361,7 @@ def _why_held(statuses: Sequence[ReplacementStatus]) -> str:
 
 def pause_headlines(fleet: FleetView) -> Iterator[Headline]:
     """Yields one for each pause: who made it, why, and when it ends."""
-    pauses: list[tuple[str, PauseView]] = [] if fleet.org_pause is None else [("", fleet.org_pause)]
+    pauses: list[tuple[str, Pause]] = [] if fleet.org_pause is None else [("", fleet.org_pause)]
     pauses += sorted(fleet.pool_pauses.items(), key=lambda each: each[0])
     for pool, pause in pauses:
         where = f" in {pool}" if pool else ""

@@ -12,7 +12,7 @@ from ghapp.installations.pool_matching import ALL_POOLS, PoolMatcher, ReplacerRu
 from ghapp.installations.scope import ScopeKind, kind_of
 from ghapp.pods.pod_claim import PodClaim, claim_on
 from ghapp.remediation.fuse import Fuse, Position, fuse_of
-from ghapp.remediation.pause import PauseView
+from ghapp.remediation.pause import Pause
 from ghapp.remediation.plan import Mode
 from ghapp.remediation.status import ReplacementStatus, ReplacementTerms, replacement_status
 from ghapp.remediation.steps import may_terminate, replacement_path
@@ -76,7 +76,7 @@ class OrgView:
     limits: Limits
     survey: Survey
     fuses: Mapping[str, Fuse] = field(default_factory=dict)
-    pauses: Mapping[str, PauseView] = field(default_factory=dict)
+    pauses: Mapping[str, Pause] = field(default_factory=dict)
     claimed: Mapping[str, PodClaim] = field(default_factory=dict)
     mode: Mode = "act"
     end_dates: Mapping[str, EndDates] = field(default_factory=dict)
@@ -98,7 +98,7 @@ class OrgView:
             {rule.name for rule in self.rules} | set(map(self.pool, runners)) | self.fuses.keys() | self.pauses.keys()
         )
 
-    def pause_of(self, pool: str) -> PauseView | None:
+    def pause_of(self, pool: str) -> Pause | None:
         """The pause of the pool, or else of the whole org."""
         return self.pauses.get(pool) or self.pauses.get(ALL_POOLS)
 

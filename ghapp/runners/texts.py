@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
 from ghapp.installations.scope import runners_settings
 from ghapp.remediation.fuse import Fuse, FuseReason, Position
-from ghapp.remediation.pause import PauseView
+from ghapp.remediation.pause import Pause
 from ghapp.remediation.plan import Mode
 from ghapp.remediation.status import ReplacementStage, ReplacementStatus
 from ghapp.report.check_run import LONGEST
@@ -100,7 +100,7 @@ def fuse_history(fuse: Fuse, quote: Callable[[str], str] = code) -> str:
     return history if fuse.reason in (first, FuseReason.NONE) else f"{history}, then {quote(fuse.reason)}"
 
 
-def paused_by(pause: PauseView) -> str:
+def paused_by(pause: Pause) -> str:
     """Renders who paused, since when, until when and why."""
     until = "" if pause.until is None else f" until {time_of(pause.until)}"
     return f"by {code(pause.who)} {time_of(pause.at)}{until}: {code(pause.why, LONGEST_WHY)}"
@@ -207,7 +207,7 @@ def _healed_rows(healed: Sequence[tuple[RunnerView, PoolView]]) -> Iterator[str]
         )
 
 
-def _stop(what: str, fuse: Fuse, mode: Mode, pause: PauseView | None) -> str:
+def _stop(what: str, fuse: Fuse, mode: Mode, pause: Pause | None) -> str:
     if mode != "act":
         effect = f"nothing is replaced: remediation is {mode}"
     elif pause is not None:

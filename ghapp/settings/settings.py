@@ -17,6 +17,7 @@ from ghapp.addresses import GITHUB_API, GitHubUrls, github_urls, http_url, link_
 from ghapp.credentials import VARIABLES as CREDENTIALS
 from ghapp.credentials import AppCredentials, enterprise_tokens, read_credentials
 from ghapp.errors import ConfigurationError
+from ghapp.installations.pool_matching import namespaces_of
 from ghapp.installations.scope import ScopeKind, ScopeRule, kind_of, owner_of
 from ghapp.proxies import require_usable_proxies
 from ghapp.settings.mistakes import Mistakes
@@ -199,7 +200,7 @@ class Settings:
     @property
     def namespaces(self) -> tuple[str, ...]:
         """Returns the distinct namespaces of the pools' pods; empty if no pool has one."""
-        return tuple(sorted({pool.namespace for pool in self.pools if pool.namespace}))
+        return tuple(namespaces_of(self.pools))
 
 
 def _with_owners(orgs: Iterable[str]) -> Iterator[str]:

@@ -901,9 +901,9 @@ def quiet(installation: int, repository: str) -> str:
     return f"ghapp:{installation}:quiet:{repository.lower()}"
 
 
-@keys_of(STRING, KeyBound(number="one entry per labelled pod", seconds=DAY), (WORKER,), (WORKER, WEB, COMMANDS))
+@keys_of(STRING, KeyBound(number="one entry per stamped pod", seconds=DAY), (WORKER,), (WORKER, WEB, COMMANDS))
 def leaks(installation: int) -> str:
-    """Tick, the reaper's memory of each labelled pod."""
+    """Tick, the reaper's memory of each stamped pod."""
     return f"ghapp:{installation}:leaks"
 
 

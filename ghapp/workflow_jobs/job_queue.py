@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from ghapp.installations.pool_matching import ALL_POOLS, EVERY_RUNNER, GENERIC_LABELS, UNKNOWN_POOL, PoolRule, pool_of
 from ghapp.remediation.fuse import Fuse, Position, fuse_of
-from ghapp.remediation.pause import PauseView
+from ghapp.remediation.pause import Pause
 from ghapp.remediation.plan import Mode
 from ghapp.versions.advice import VersionStep
 from ghapp.workflow_jobs.capacity import NOT_ASSIGNED_SECONDS, AvailableRunner, Capacity, capacities
@@ -82,7 +82,7 @@ class QueueInputs:
     rules: Sequence[PoolRule] = ()
     ended: Sequence[Job] = ()
     fuses: Mapping[str, Fuse] = field(default_factory=dict)
-    pauses: Mapping[str, PauseView] = field(default_factory=dict)
+    pauses: Mapping[str, Pause] = field(default_factory=dict)
     groups: RunnerGroups | None = None
     mode: Mode = "act"
     own_images: Sequence[str] = ()
@@ -255,7 +255,7 @@ class JobQueue:
             self._typical = {each: median(found) for each, found in waits.items()}
         return self._typical.get(pool)
 
-    def pause_of(self, pool: str) -> PauseView | None:
+    def pause_of(self, pool: str) -> Pause | None:
         """Returns the pause in force: the pool's own, or else the organization's."""
         return self.inputs.pauses.get(pool, self.inputs.pauses.get(ALL_POOLS))
 

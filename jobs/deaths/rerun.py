@@ -209,7 +209,7 @@ class _RerunTry:
         if why is not None or facts.run is None:
             return why or RerunRefusal.NOT_FAILED
         now = self._context.clock()
-        if self._by == AUTO and not await self._store.may_request(
+        if self._by == AUTO and not await self._store.grant_unasked(
             self._org_id, job.repository, facts.rules.per_hour, now
         ):
             return RerunRefusal.HOURLY

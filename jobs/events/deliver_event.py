@@ -30,6 +30,7 @@ from ghapp.log import logger
 from ghapp.notifications.event_store import Outgoing
 from ghapp.queue.jobs import JOBS_FAILED
 from ghapp.remediation.fuse import Fuse, fuse_of, fuse_of_runner
+from ghapp.remediation.pause import Pause
 from ghapp.remediation.steps import (
     REPLACE,
     ReplacementPath,
@@ -38,7 +39,6 @@ from ghapp.remediation.steps import (
     replacement_path,
     request_step,
 )
-from ghapp.remediation.store import Pause
 from ghapp.replace.cloudevents import open_client, post
 from ghapp.replace.event_backlog import OutboxCopy, OutboxGroup
 from ghapp.settings import PoolSettings, Settings

@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from ghapp.deaths.cluster_summary import namespaces_of
 from ghapp.errors import ClusterError, ClusterForbiddenError, ConfigurationError, GhappError
 from ghapp.installations.installation import Installation
-from ghapp.installations.pool_matching import ALL_POOLS
+from ghapp.installations.pool_matching import ALL_POOLS, namespaces_of
 from ghapp.leaks.guards import Guard, TickMemory, TickResult, leaks
 from ghapp.leaks.leak_fuse import LeakFuse
 from ghapp.leaks.reaper_status import examples, kept_by_guard, leaking, stops

@@ -9,10 +9,9 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from ghapp.cluster.api import Cluster
-from ghapp.deaths.cluster_summary import namespaces_of
 from ghapp.errors import ClusterForbiddenError
 from ghapp.installations.installation import Installation
-from ghapp.installations.pool_matching import ALL_POOLS, PoolMatcher, runner_pool
+from ghapp.installations.pool_matching import ALL_POOLS, PoolMatcher, namespaces_of, runner_pool
 from ghapp.leaks.github_queries import combined_activity
 from ghapp.leaks.guards import FuseView, TickInputs, TickMemory
 from ghapp.leaks.leak_fuse import reason_in_use

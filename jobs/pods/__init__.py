@@ -1,4 +1,6 @@
 """What the watch does: keeps a snapshot of pods and ARC objects for each namespace, and records how pods end.
 
-From the snapshots follow what remains of missing runners, phantoms, and the summary of the cluster.
+`watch` leads; `pod_cache` and `ephemeralrunner_cache` keep the objects of one namespace (`namespace_cache`, with the
+order of `ordered_tasks`), and `scale_sets` reads what ARC wants. From the snapshots workers read what remains of
+missing runners (`remains`), phantoms, and the summary of the cluster (`cluster_summary`).
 """

@@ -6,11 +6,11 @@ from ghapp.deaths.cluster_summary import (
     MOST_DEATHS,
     ClusterSummary,
     continued,
-    namespaces_of,
     summary_after,
     unread_since,
 )
 from ghapp.installations.installation import Installation
+from ghapp.installations.pool_matching import namespaces_of
 from ghapp.leaks.reaper_status import DAY_SECONDS, ReaperStatus, reaper_status
 from ghapp.pods.pod import is_fresh
 from ghapp.pods.reconcile import ArcDemand, find_phantoms, pod_locations

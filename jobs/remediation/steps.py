@@ -20,7 +20,11 @@ from jobs.remediation.progress import RemediationOutcome
 
 
 async def look_again(context: JobContext, installation: Installation, evidence: Evidence) -> RemediationOutcome | None:
-    """Queries GitHub once more; returns the outcome if nothing is left to do, else None."""
+    """Queries GitHub for the runner once more, by id and by name; returns the outcome if nothing is left to do.
+
+    That is before the removal, and again before a request that has waited. `step_after` judges the answers. Returns
+    None if the next step may follow.
+    """
     installation_client = await context.installation_client(installation, Purpose.ACT)
     await installation_client.settle()
     answer, same_name = await gather(

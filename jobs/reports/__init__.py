@@ -1,1 +1,4 @@
-"""The check runs for people: "Runner health", "Runner queue" and "Runner gate", posted when what they mean changes."""
+"""The check runs for people, posted when what they mean changes.
+
+`health_report` is "Runner health", `queue_report` "Runner queue", `gate_report` "Runner gate".
+"""

@@ -213,7 +213,7 @@ async def keep_judgement(
     await context.runners.save_survey(installation.id, after)
     return SweepResult(
         org=installation.org,
-        runners=len(observation.runners),
+        runners=len(observation.runner_list.runners),
         suspects=0,
         calls=observation.calls,
         billable=observation.billable,

@@ -136,7 +136,7 @@ async def _list_and_record(
             observation = await _list(context, installation, progress)
         if settled is not None and holds(settled, observation.digest, began):
             return await keep_judgement(context, installation, observation, survey, settled, began), None
-        async with context.all_records(len(observation.runners)):
+        async with context.all_records(len(observation.runner_list.runners)):
             return await record_list(context, installation, observation, survey, began, act=act)
     except Exception as error:
         if isinstance(error, GhappError) and not isinstance(error, GitHubError):

@@ -1,1 +1,1 @@
-"""When versions of the runner end: asked of GitHub daily, and again when it refuses one."""
+"""When versions of the runner end (`end_dates`): asked of GitHub daily, and again when it refuses one."""

@@ -14,7 +14,8 @@ from playwright.sync_api import expect
 from ghapp.incidents.history import HOUR_SECONDS, STEP_SECONDS, HistorySample, step_of
 from ghapp.incidents.store import HistoryStore
 from ghapp.installations.pool_matching import ALL_POOLS
-from ghapp.remediation.store import Fuses, Pause
+from ghapp.remediation.pause import Pause
+from ghapp.remediation.store import Fuses
 from ghapp.store.connect import connect
 from ghapp.web.pages.views.charts import MOST_ROWS
 from tests.browser.axe import violations

@@ -17,7 +17,8 @@ from ghapp.leaks.store import Leaks, Tick
 from ghapp.pods.claim_store import PodClaims
 from ghapp.pods.phantom_kinds import ADVICE, Phantom, PhantomKind, PhantomReason, key
 from ghapp.pods.store import Pods
-from ghapp.remediation.store import Fuses, Pause
+from ghapp.remediation.pause import Pause
+from ghapp.remediation.store import Fuses
 from ghapp.report.documents import time_of, timestamp
 from ghapp.workflow_jobs.job import Job
 from ghapp.workflow_jobs.store import Demand

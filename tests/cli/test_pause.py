@@ -7,7 +7,8 @@ import time
 from ghapp.installations.installation import Installation
 from ghapp.installations.store import Installations
 from ghapp.remediation.fuse import Fuse, FuseReason, Position
-from ghapp.remediation.store import Fuses, Pause
+from ghapp.remediation.pause import Pause
+from ghapp.remediation.store import Fuses
 from ghapp.report.documents import pause_in_words
 from ghapp.runners.texts import fuse_history
 from ghapp.store.audit import AuditLog, Trail

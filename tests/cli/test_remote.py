@@ -14,7 +14,8 @@ from ghapp.gate.store import Shards
 from ghapp.installations.installation import Installation
 from ghapp.installations.store import Installations
 from ghapp.remediation.fuse import Fuse, FuseReason, Position
-from ghapp.remediation.store import Fuses, Pause
+from ghapp.remediation.pause import Pause
+from ghapp.remediation.store import Fuses
 from ghapp.report.documents import pause_in_words
 from ghapp.runners.evidence import Survey
 from ghapp.runners.store import Runners

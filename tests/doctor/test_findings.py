@@ -36,7 +36,7 @@ from ghapp.installations.installation import NEEDED, Installation
 from ghapp.leaks.doctor import of_tick
 from ghapp.leaks.store import Tick
 from ghapp.remediation.fuse import Fuse, FuseReason, Position
-from ghapp.remediation.store import Pause
+from ghapp.remediation.pause import Pause
 from ghapp.report.check_run_state import PostFailure
 from ghapp.report.documents import timestamp
 from ghapp.runners.delivery_lag import MARGIN_SECONDS, DeliveryGap, GapCause

@@ -88,8 +88,8 @@ async def test_a_list_costs_one_call_for_100_runners_and_unchanged_pages_are_fre
     second = await list_runners(installation_client, pages, 10)
     assert (first.calls, first.billable, second.calls, second.billable) == (calls, calls, calls, 0)
     assert len(installation_client.asked) == calls * 2
-    assert len(first.runners) == len(second.runners) == count
-    assert first.flaw is second.flaw is None
+    assert len(first.runner_list.runners) == len(second.runner_list.runners) == count
+    assert first.runner_list.flaw is second.runner_list.flaw is None
 
 
 async def test_only_changed_pages_cost_a_call(pages):
@@ -105,7 +105,7 @@ async def test_a_page_whose_stored_body_is_corrupt_is_fetched_again(pages):
     (stored,) = (page for number, page in (await pages.of(7, "token")).items() if number == 2)
     await pages.keep(7, "token", {2: stored._replace(deflated=b"no zlib")}, 3)
     again = await list_runners(installation_client, pages, 10)
-    assert (len(again.runners), again.flaw, again.billable) == (300, None, 1)
+    assert (len(again.runner_list.runners), again.runner_list.flaw, again.billable) == (300, None, 1)
     assert [asked for asked in installation_client.asked if asked[0] == 2] == [(2, None), (2, stored.etag), (2, None)]
     assert (await pages.of(7, "token"))[2] == stored
 
@@ -141,18 +141,18 @@ async def test_pages_after_the_last_are_deleted(pages):
     ids=["complete", "one is missing", "one too many", "pages disagree", "one twice", "no runner", "no runner of one"],
 )
 async def test_a_list_is_complete_only_if_its_counts_agree(pages, installation_client, flaw):
-    assert (await list_runners(installation_client, pages, 10)).flaw == flaw
+    assert (await list_runners(installation_client, pages, 10)).runner_list.flaw == flaw
 
 
 async def test_a_row_that_cannot_be_read_is_of_a_registered_runner(pages):
-    listed = await list_runners(Tenant(250, odd={7: {"status": "asleep"}, 8: {"os": None}}), pages, 10)
+    listed = (await list_runners(Tenant(250, odd={7: {"status": "asleep"}, 8: {"os": None}}), pages, 10)).runner_list
     assert (listed.flaw, listed.unreadable, len(listed.runners)) == (None, {7}, 249)
     assert listed.runners[8] == listed.runners[9]._replace(id=8, name=listed.runners[8].name, os="")
 
 
 async def test_a_row_without_a_readable_id_makes_the_list_incomplete(pages):
     tenant = Tenant(250, odd={7: {"id": None}})
-    listed = await list_runners(tenant, pages, 10)
+    listed = (await list_runners(tenant, pages, 10)).runner_list
     assert (listed.flaw, listed.unreadable, len(listed.runners)) == (Reason.LIST_INCOMPLETE, frozenset(), 249)
     ((count, odd),) = tenant.left_out.take().values()
     assert (count, odd.kind, odd.field) == (1, "runner", "runners[6].id")
@@ -180,11 +180,11 @@ async def test_an_unchanged_page_keeps_its_stored_total_count(pages):
     installation_client = Tenant(300)
     await list_runners(installation_client, pages, 10)
     installation_client.count, installation_client.versions = 299, {1: 1, 3: 1}
-    assert (await list_runners(installation_client, pages, 10)).flaw is Reason.LIST_INCOMPLETE, (
+    assert (await list_runners(installation_client, pages, 10)).runner_list.flaw is Reason.LIST_INCOMPLETE, (
         "page 2 still counts 300"
     )
     installation_client.versions[2] = 1
-    assert (await list_runners(installation_client, pages, 10)).flaw is None
+    assert (await list_runners(installation_client, pages, 10)).runner_list.flaw is None
 
 
 async def test_the_list_is_returned_without_its_cost(pages):

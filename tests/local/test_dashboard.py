@@ -35,7 +35,7 @@ from ghapp.local.dashboard import (
 from ghapp.notifications.event_store import Events
 from ghapp.pods.phantom_kinds import Phantom, PhantomKind, PhantomReason
 from ghapp.remediation.fuse import Position
-from ghapp.remediation.store import Pause
+from ghapp.remediation.pause import Pause
 from ghapp.report.documents import timestamp
 from ghapp.report.fleet import by_pool
 from ghapp.report.headlines import headlines

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ghapp.remediation.store import Pause
+from ghapp.remediation.pause import Pause
 from ghapp.report.fleet import by_pool
 from ghapp.report.remaining_losses import LONGEST_TEXT, MOST_LISTED, RemainingLoss, RemainingLosses, remaining_losses
 from tests.report.fleets import fleet_of, healed, requested

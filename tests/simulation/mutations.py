@@ -32,22 +32,22 @@ class Patch(NamedTuple):
 
 Mutation = tuple[Patch, ...]
 
-_unlisted, _get_missed, _tally, _prove = (
+_unlisted, _get_missed, _tally, _next_proving = (
     observations.unlisted,
     observations.get_missed,
     fuse_counts.fuse_counts,
-    fuse._prove,
+    fuse._next_proving,
 )
 _judge, _start_proving, _candidates = verdict.judge, fuse._start_proving, decision._candidates
 _next_fuse = decision._Counts.next_fuse
 _removed = observations.removed
 _decide, _may_act, _job_ended = decision.decide, steps.may_act, observations.job_ended
-_written_off, _wait_out = decision._written_off, fuse._wait_out
+_written_off, _next_proving_without_requests = decision._written_off, fuse._next_proving_without_requests
 _explains_for = churn._explains_for
-_request_step, _step_after, _settle, _newcomers = (
+_request_step, _step_after, _next_stopped, _newcomers = (
     steps.request_step,
     steps.step_after,
-    fuse._settle,
+    fuse._next_stopped,
     fuse_counts.newcomers,
 )
 _confirmed, _listed, _may_be_forgotten = absence.confirmed, absence._listed, transitions.may_be_forgotten
@@ -84,7 +84,7 @@ def _no_answer_is_a_404(me: calls.Calls, answers: dict[int, absence.GetResult], 
 
 
 def _not_awaited(before: fuse.Fuse, pool: fuse.FuseCounts, now: float, limits: fuse.FuseLimits) -> fuse.Fuse:
-    return _prove(before, replace(pool, successors=10**6), now, limits)
+    return _next_proving(before, replace(pool, successors=10**6), now, limits)
 
 
 def _of_any_pool(changes: Mapping[str, Any], candidates: Any, paused: Any) -> set[int]:
@@ -245,11 +245,11 @@ def _waits_for_all(before: fuse.Fuse, pool: fuse.FuseCounts, now: float, limits:
     pool = replace(pool, pending=pool.pending + pool.overdue, overdue=0)
     if pool.successors < pool.accepted:
         pool = replace(pool, successors=0)
-    return _prove(before, pool, now, limits)
+    return _next_proving(before, pool, now, limits)
 
 
 def _never_late(before: fuse.Fuse, pool: fuse.FuseCounts, now: float, limits: fuse.FuseLimits) -> fuse.Fuse:
-    return _settle(before, replace(pool, successors=0), now, limits)
+    return _next_stopped(before, replace(pool, successors=0), now, limits)
 
 
 def _unaccepted_is_pending(*args: Any, **more: Any) -> fuse.FuseCounts:
@@ -279,7 +279,7 @@ def _as_long_as_those_before(known: Any, at: float, limits: fuse.FuseLimits) -> 
 def _false_by_any_return(before: fuse.Fuse, pool: fuse.FuseCounts, now: float, limits: fuse.FuseLimits) -> fuse.Fuse:
     """As it was: one returned registration shows that the losses that wait are false as well."""
     others = 0 if pool.since_return is not None and pool.lost < fuse.threshold(pool.expected, limits) else pool.waiting
-    return _wait_out(before, replace(pool, waiting=others, pending=0, overdue=0), now, limits)
+    return _next_proving_without_requests(before, replace(pool, waiting=others, pending=0, overdue=0), now, limits)
 
 
 def _busy_by_its_first_absence(known: evidence.Evidence) -> bool:
@@ -391,7 +391,7 @@ MUTATIONS: Mapping[str, Mutation] = {
     "no fuse over the whole installation": (Patch(decision, "_whole_installation", _no_installation_fuse),),
     "time without an answer counts": _everywhere("covered_seconds", _all_time_counts, verdict, fuse_counts),
     "the whole installation's fuse writes off what it did not count": (Patch(decision, "_written_off", _of_any_pool),),
-    "a stopped fuse always waits for a person": (Patch(fuse, "_settle", lambda before, *_: before),),
+    "a stopped fuse always waits for a person": (Patch(fuse, "_next_stopped", lambda before, *_: before),),
     "what a job waits for is written off": (Patch(decision._Counts, "jobs_for", lambda _self, _pool: KnownJobs()),),
     "a grant outlives its reason": (Patch(folds, "is_as_planned", lambda _planned, _found: True),),
     "newcomers under way prove a batch": (
@@ -417,7 +417,7 @@ MUTATIONS: Mapping[str, Mutation] = {
     ),
     "old observations answer": _everywhere("judge", _never_stale, verdict, decision, absence, driver, acting),
     "the fuse never trips": _everywhere("next_fuse", lambda before, *_, **__: before, fuse, decision),
-    "the batch is not awaited": (Patch(fuse, "_prove", _not_awaited),),
+    "the batch is not awaited": (Patch(fuse, "_next_proving", _not_awaited),),
     "returns do not hold the batches": _everywhere("fuse_counts", _returns_ignored, fuse_counts, decision),
     "returns buy a first batch": (
         Patch(fuse, "_trip", lambda before, _pool, now, limits, reason: _start_proving(before, now, limits, reason)),
@@ -519,10 +519,10 @@ MUTATIONS: Mapping[str, Mutation] = {
         Patch(decision._Counts, "waits_alone", lambda _self, pool, stopped: pool in stopped),
     ),
     "a batch needs all its successors": (
-        Patch(fuse, "_prove", _waits_for_all),
-        Patch(fuse, "_settle", _never_late),
+        Patch(fuse, "_next_proving", _waits_for_all),
+        Patch(fuse, "_next_stopped", _never_late),
     ),
-    "a late successor does not count": (Patch(fuse, "_settle", _never_late),),
+    "a late successor does not count": (Patch(fuse, "_next_stopped", _never_late),),
     "a job's end is compared with the first absence": (
         Patch(evidence.Evidence, "is_busy", property(_busy_by_its_first_absence)),
         DOUBT_LASTS,
@@ -582,7 +582,9 @@ MUTATIONS: Mapping[str, Mutation] = {
     "the first newcomers of the hour take the departures of later ones": (OF_THE_HOUR,),
     "jobs show nothing of a loss": (Patch(fuse_counts, "are_lost_by_jobs", lambda *_inputs: False),),
     "no runner has a job that seems to wait": (Patch(job_proof, "_may_have_jobs", lambda *_inputs: False),),
-    "one return shows that what waits in dry-run is false": (Patch(fuse, "_wait_out", _false_by_any_return),),
+    "one return shows that what waits in dry-run is false": (
+        Patch(fuse, "_next_proving_without_requests", _false_by_any_return),
+    ),
     "the return of a mere suspect holds the batches": (Patch(observations, "_was_lost", lambda _known: True),),
     "a change of the mode gives another first batch": (Patch(fuse, "UNPROVEN_SECONDS", 0.0),),
     "a held request writes off its pool again": (

@@ -248,7 +248,7 @@ class World:
     async def forget(self, *_: Any) -> None:
         self.record = None
 
-    async def may_request(self, *_: Any) -> bool:
+    async def grant_unasked(self, *_: Any) -> bool:
         return True
 
     @asynccontextmanager
@@ -278,7 +278,7 @@ class World:
                 forget=self.forget,
                 note=nothing,
                 noted=nothing,
-                may_request=self.may_request,
+                grant_unasked=self.grant_unasked,
             ),
             settings=SimpleNamespace(pools_of=lambda _org: [rule]),
             locks=SimpleNamespace(acquire=self.acquire, outliving_seconds=1.0),

@@ -21,6 +21,7 @@ All that `ghapp` keeps is in Redis, below `ghapp:`. This page is made from the d
 - All keys `ghapp:{installation}:…` expire 30 days after the App was uninstalled, and those of an installation that GitHub does
   not list 30 days after its first delivery.
 - The queue has keys of its own below `rq:`: one for each job of `ghapp:queue:jobs`, and those of its workers, which expire.
+- Records are rows of msgpack, by position for a NamedTuple and by name for a dataclass: `ghapp/store/codec.py`.
 - Types are those of Redis' TYPE. `…` after a key stands for one more part, as a job's id.
 
 | key | type | holds | bound in number | bound in time | written by | read by |

@@ -149,7 +149,7 @@ async def write_the_rest(redis):
     await SharedRateLimits(redis).grant_look(ORG, BucketSize(2, 60), NOW)
     await Locks(redis)._take(keys.lock("kind", "subject"), "token", 0.0)
     await Heartbeats(redis).measure_clock(FastClock(), "web")
-    await Reruns(redis).may_request(ORG, "acme/api", 3, NOW)
+    await Reruns(redis).grant_unasked(ORG, "acme/api", 3, NOW)
     await QueueChecks(redis).may_post(ORG, NOW)
     await QueueChecks(redis).remember_quiet(ORG, "acme/api", quiet=True)
     many = {each: replace_name(each) for each in range(1000, 1000 + 2 * runners.MOST_NAMES)}

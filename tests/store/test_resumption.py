@@ -11,7 +11,8 @@ from ghapp.installations.pool_matching import ALL_POOLS
 from ghapp.redis_clock import redis_time
 from ghapp.remediation import store as fuses
 from ghapp.remediation.fuse import Fuse, FuseLimits, FuseReason, Position
-from ghapp.remediation.store import Fuses, Pause, PauseResult
+from ghapp.remediation.pause import Pause, PauseResult
+from ghapp.remediation.store import Fuses
 
 ACME = Installation(7, "acme", 70)
 LIMITS = FuseLimits(first_batch=5)

@@ -14,7 +14,8 @@ from ghapp.installations.pool_matching import ALL_POOLS
 from ghapp.installations.store import Installations
 from ghapp.metric import Counter, Histogram
 from ghapp.remediation.fuse import Fuse, FuseReason, Position
-from ghapp.remediation.store import Fuses, Pause
+from ghapp.remediation.pause import Pause
+from ghapp.remediation.store import Fuses
 from ghapp.store import keys
 from ghapp.store.connect import _sentinel, connect
 from ghapp.store.etag_pages import EtagPages

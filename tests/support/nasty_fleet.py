@@ -19,7 +19,8 @@ from ghapp.installations.store import Installations
 from ghapp.notifications.event_store import Events
 from ghapp.pods.phantom_kinds import ADVICE, Phantom, PhantomKind, PhantomReason, key
 from ghapp.remediation.fuse import Fuse, FuseReason, Position
-from ghapp.remediation.store import Fuses, Pause
+from ghapp.remediation.pause import Pause
+from ghapp.remediation.store import Fuses
 from ghapp.report.documents import timestamp
 from ghapp.runners.evidence import Evidence, Survey
 from ghapp.runners.store import Runners

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Annotated, Literal, NamedTuple, TypeVar
@@ -13,54 +12,24 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ghapp.deaths.cause import Cause
-from ghapp.deaths.cluster_summary import ClusterSummary
-from ghapp.deaths.metrics import DEATHS
 from ghapp.deliveries.metrics import DEAD_LETTERS, INBOX_LAG
 from ghapp.errors import Refusal, StoreRefusedError, StoreUnavailableError
-from ghapp.gate.shard_status import has_shards, shard_of
 from ghapp.installations.installation import Installation
-from ghapp.installations.metrics import BUDGET_LEFT, BUDGET_LIMIT, BUDGET_USED, NEXT_SWEEP
 from ghapp.installations.pacing import Allowance, left
-from ghapp.installations.pool_matching import OTHER_POOL, PoolRule, pool_of, rule_named, runner_pool
 from ghapp.loading.views import load_unseen
 from ghapp.metric import Sample
-from ghapp.pods.metrics import PHANTOMS, WATCH_VIEW_AGE
-from ghapp.pods.phantom_kinds import PhantomKind
-from ghapp.remediation.fuse import Fuse
-from ghapp.remediation.status import is_healed, is_loss_over, is_lost
-from ghapp.remediation.store import Pause
+from ghapp.pods.metrics import WATCH_VIEW_AGE
 from ghapp.report.documents import Timestamp, timestamp
-from ghapp.report.metrics import (
-    FUSE,
-    LAST_SWEEP,
-    LAST_SWEEP_RUNNERS,
-    PAUSED,
-    REPLACEMENTS_UNANSWERED,
-    RUNNERS,
-    RUNNERS_HEALED,
-    SWEEPS_FAILING_SINCE,
-)
-from ghapp.report.org_view import OrgView
 from ghapp.runners.delivery_lag import completeness, in_words
-from ghapp.runners.evidence import Evidence, Survey
-from ghapp.runners.next_attempt import NextAttempt, next_attempt
-from ghapp.runners.verdict import Reason, State, judge
-from ghapp.settings import PoolSettings, Settings
+from ghapp.runners.next_attempt import next_attempt
+from ghapp.runners.verdict import Reason
+from ghapp.settings import Settings
 from ghapp.store.connect import probe_write
-from ghapp.store.metric_counters import MOST_SHARDS, OTHER_SHARD
 from ghapp.store.stores import Stores
-from ghapp.versions.api import version_samples
-from ghapp.versions.lifetime import EndDates
 from ghapp.web.api.expositions import Exposition, Expositions
+from ghapp.web.api.gauges import InstallationStatus, OrgRecords, installation_samples, no_deaths
 from ghapp.web.api.metrics import FORMATS, exposition, format_for
 from ghapp.web.operation import Answer, Clock, Handler, Operation, problems
-from ghapp.workflow_jobs.capacity import available_runners
-from ghapp.workflow_jobs.demand import demand
-from ghapp.workflow_jobs.job import Job, is_over
-from ghapp.workflow_jobs.job_queue import JobQueue
-from ghapp.workflow_jobs.metrics import JOBS, OLDEST_QUEUED, RUNNERS_IDLE, UNSERVED
-from ghapp.workflow_jobs.runner_groups import RunnerGroups
 
 T = TypeVar("T")
 
@@ -82,32 +51,11 @@ REFUSALS: Mapping[Refusal, Literal["replica", "memory", "disk"]] = {
 """What `/readyz` calls a Redis that rejects writes."""
 
 
-class InstallationStatus(NamedTuple):
-    """The data of one installation for these endpoints."""
-
-    installation: Installation
-    allowance: Allowance
-    survey: Survey
-    attempt: NextAttempt
-
-
 class _Collected(NamedTuple):
     """What an exposition has: gauges, and counters by series."""
 
     gauges: Sequence[Sample]
     counters: Mapping[str, float]
-
-
-class _OrgRecords(NamedTuple):
-    """The records of one installation that metrics are made from."""
-
-    runners: Mapping[int, Evidence]
-    fuses: Mapping[str, Fuse]
-    pauses: Mapping[str, Pause]
-    summary: ClusterSummary | None
-    jobs: Sequence[Job]
-    groups: RunnerGroups | None
-    end_dates: Mapping[str, EndDates]
 
 
 class LiveDocument(msgspec.Struct, frozen=True):
@@ -276,7 +224,7 @@ class StatusEndpoints:
         known = [each async for each in self._known()]
         for several in _chunks(known, ORGS_AT_ONCE):
             for each, state in zip(several, await asyncio.gather(*map(self._state_of, several)), strict=True):
-                samples += self._of_org(each, state)
+                samples += installation_samples(each, state, self._settings, self._clock())
                 await asyncio.sleep(0)  # other requests are answered between two orgs
         orgs = {each.installation.org: self._settings.pools_of(each.installation.org) for each in known}
         return _Collected(samples, {**no_deaths(orgs), **counters})
@@ -288,7 +236,7 @@ class StatusEndpoints:
         now = self._clock()
         return [WATCH_VIEW_AGE.sample(max(0.0, now - at), namespace=each) for each, at in ages.items()]
 
-    async def _state_of(self, known: InstallationStatus) -> _OrgRecords:
+    async def _state_of(self, known: InstallationStatus) -> OrgRecords:
         installation = known.installation.id
         records, end_dates = await asyncio.gather(
             asyncio.gather(
@@ -301,70 +249,7 @@ class StatusEndpoints:
             ),
             self._runner_versions.all(installation),
         )
-        return _OrgRecords(*records, end_dates)
-
-    def _of_org(self, known: InstallationStatus, records: _OrgRecords) -> list[Sample]:
-        installation, allowance, survey, attempt = known
-        runners, fuses, pauses, summary, jobs, groups, end_dates = records
-        now, org = self._clock(), installation.org
-        samples = [
-            BUDGET_LIMIT.sample(allowance.limit, org=org),
-            BUDGET_USED.sample(allowance.used, org=org),
-            BUDGET_LEFT.sample(self._left(installation, allowance), org=org),
-        ]
-        if attempt.at is not None:
-            samples.append(NEXT_SWEEP.sample(attempt.at, org=org))
-        samples += _phantoms(org, summary)
-        samples += self._counted(installation, survey, runners.values(), now)
-        policy, rules = self._settings.of(installation.org), self._settings.pools_of(installation.org)
-        view = OrgView(
-            installation.org,
-            rules,
-            policy.evidence,
-            survey,
-            fuses,
-            pauses,
-            mode=policy.remediation.mode,
-            end_dates=end_dates,
-            version_limits=policy.versions,
-        )
-        queue = view.job_queue(runners.values(), jobs, now, groups=groups)
-        samples += job_samples(org, queue, by_shard(runners.values(), rules))
-        samples += version_samples(org, view.versions(runners.values(), now), rules)
-        return samples + org_samples(org, survey, fuses, pauses)
-
-    def _counted(
-        self, installation: Installation, survey: Survey, runners: Iterable[Evidence], now: float
-    ) -> list[Sample]:
-        """Returns runners by pool and state; healed ones and requests without a successor are counted separately."""
-        policy, rules = self._settings.of(installation.org), self._settings.pools_of(installation.org)
-        counts: Counter[tuple[str, str]] = Counter()
-        healed: Counter[str] = Counter()
-        unanswered: Counter[str] = Counter({rule.name: 0 for rule in rules})
-        pools: dict[tuple[tuple[str, ...], tuple[str, ...]], str] = {}
-        for evidence in runners:
-            if not evidence.registered:
-                continue
-            labels = (evidence.labels, evidence.custom_labels)
-            if (pool := pools.get(labels)) is None:
-                pool = pools[labels] = pool_of(*labels, rules)
-            verdict = judge(evidence, survey, now, policy.evidence)
-            if is_loss_over(evidence, verdict, now):
-                healed[pool] += is_healed(evidence, verdict)
-                continue
-            is_open = is_lost(evidence, verdict)
-            counts[pool, (State.INVALIDATED if is_open else verdict.state).value] += 1
-            if is_open and evidence.replaced_at is not None:
-                unanswered[pool] += now - evidence.replaced_at > policy.fuse.prove_seconds
-        org = installation.org
-        return [
-            *(
-                RUNNERS.sample(count, org=org, pool=pool, state=state)
-                for (pool, state), count in sorted(counts.items())
-            ),
-            *(RUNNERS_HEALED.sample(count, org=org, pool=pool) for pool, count in sorted(healed.items())),
-            *(REPLACEMENTS_UNANSWERED.sample(count, org=org, pool=pool) for pool, count in sorted(unanswered.items())),
-        ]
+        return OrgRecords(*records, end_dates)
 
 
 def _chunks(several: Sequence[T], size: int) -> Iterator[Sequence[T]]:
@@ -375,125 +260,9 @@ def _time(at: float | None) -> str | None:
     return None if at is None else timestamp(at)
 
 
-def _phantoms(org: str, summary: ClusterSummary | None) -> list[Sample]:
-    """Returns phantoms by kind, zeros included, so that a series returns to 0; none without a cluster."""
-    if summary is None:
-        return []
-    counts = Counter(each.kind for each in summary.phantoms)
-    return [PHANTOMS.sample(counts[kind], org=org, kind=kind) for kind in PhantomKind]
-
-
 def lacking(installation: Installation) -> list[str]:
     """Returns the missing permissions as `name: level`, and `suspended` if the App is."""
     return [*installation.missing(), *(["suspended"] if installation.suspended else [])]
-
-
-def no_deaths(orgs: Mapping[str, Sequence[PoolRule]]) -> dict[str, float]:
-    """Returns a zero for each cause and each configured pool of the orgs, and for their pool `other`.
-
-    Prometheus takes the first value of a series as its start: without the zero, the first deaths of a pool would be
-    missing from `increase()`, and so from the alert.
-    """
-    return {
-        DEATHS.series(org=org, pool=pool, cause=cause.value): 0.0
-        for org, rules in orgs.items()
-        if rules
-        for pool in (*(rule.name for rule in rules), OTHER_POOL)
-        for cause in Cause
-        if cause is not Cause.CLEAN_EXIT
-    }
-
-
-def org_samples(org: str, survey: Survey, fuses: Mapping[str, Fuse], pauses: Mapping[str, Pause]) -> list[Sample]:
-    """Returns samples of an org's fuses, pauses and last sweeps. Pool `*` is the whole installation."""
-    samples = [FUSE.sample(1, org=org, pool=pool, position=fuse.position.value) for pool, fuse in sorted(fuses.items())]
-    samples += [PAUSED.sample(1, org=org, pool=pool) for pool in sorted(pauses)]
-    if survey.swept_at is not None:
-        samples.append(LAST_SWEEP.sample(survey.swept_at, org=org))
-        samples.append(LAST_SWEEP_RUNNERS.sample(survey.total, org=org))
-    if survey.failing_since is not None:
-        samples.append(SWEEPS_FAILING_SINCE.sample(survey.failing_since, org=org, reason=survey.failure))
-    return samples
-
-
-class ShardRunners(NamedTuple):
-    """The runners of one shard: all by id, and how many of them are idle."""
-
-    ids: set[int]
-    idle: int
-
-
-Shards = Mapping[tuple[str, str], ShardRunners]
-"""By pool and shard."""
-
-NO_SHARDS: Shards = {}
-
-
-def by_shard(runners: Iterable[Evidence], rules: Sequence[PoolSettings]) -> Shards:
-    """Returns the runners of pools that have shards; of a pool's shards beyond `MOST_SHARDS`, as the shard `other`."""
-    if not any(map(has_shards, rules)):
-        return NO_SHARDS
-    found: dict[str, dict[str, list[Evidence]]] = {}
-    for each in runners:
-        rule = rule_named(runner_pool(each, rules), rules)
-        if each.registered and rule is not None and (shard := shard_of(each, rule)):
-            found.setdefault(rule.name, {}).setdefault(shard.lower(), []).append(each)
-    members: dict[tuple[str, str], list[Evidence]] = {}
-    for pool, shards in found.items():
-        for place, shard in enumerate(sorted(shards)):
-            name = shard if place < MOST_SHARDS else OTHER_SHARD
-            members.setdefault((pool, name), []).extend(shards[shard])
-    return {key: ShardRunners({each.id for each in those}, _idle(those, rules)) for key, those in members.items()}
-
-
-def _idle(members: Iterable[Evidence], rules: Sequence[PoolSettings]) -> int:
-    return sum(each.online and not each.busy for each in available_runners(members, rules))
-
-
-def job_samples(org: str, queue: JobQueue, shards: Shards = NO_SHARDS) -> list[Sample]:
-    """Returns samples of an org's jobs and idle runners by pool, zeros included, so that a series returns to 0.
-
-    Running jobs and idle runners of a shard have the label `shard`; the series without it has all others of the pool.
-    """
-    known = {each.pool for each in queue.capacities} | {rule.name for rule in queue.inputs.rules}
-    pools, unserved = demand(queue)
-    jobs: Counter[tuple[str, str]] = Counter({(pool, state): 0 for pool in known for state in ("queued", "running")})
-    oldest, idle = dict.fromkeys(known, 0.0), dict.fromkeys(known, 0)
-    for row in pools:
-        pool = row.pool if row.pool in known else OTHER_POOL
-        jobs[pool, "queued"] += row.queued
-        jobs[pool, "running"] += row.running
-        idle[pool] = idle.get(pool, 0) + row.idle
-        age = 0.0 if row.oldest_queued_at is None else max(0.0, queue.now - row.oldest_queued_at)
-        oldest[pool] = max(oldest.get(pool, 0.0), age)
-    in_shards: dict[tuple[str, str], int] = {}
-    taken = Counter(
-        job.runner_id
-        for job in queue.inputs.jobs
-        if job.status == "running" and not is_over(job, queue.now) and queue.is_ours(job)
-    )
-    for (pool, shard), those in shards.items():
-        in_shards[pool, shard] = sum(taken[each] for each in those.ids)
-        jobs[pool, "running"] = max(0, jobs[pool, "running"] - in_shards[pool, shard])
-        idle[pool] = max(0, idle.get(pool, 0) - those.idle)
-    without_runner = Counter((each.pool if each.pool in known else OTHER_POOL, each.reason) for each in unserved)
-    return [
-        *(JOBS.sample(jobs[pool, state], org=org, pool=pool, state=state) for pool, state in sorted(jobs)),
-        *(
-            JOBS.sample(count, org=org, pool=pool, state="running", shard=shard)
-            for (pool, shard), count in sorted(in_shards.items())
-        ),
-        *(
-            RUNNERS_IDLE.sample(those.idle, org=org, pool=pool, shard=shard)
-            for (pool, shard), those in sorted(shards.items())
-        ),
-        *(OLDEST_QUEUED.sample(oldest[pool], org=org, pool=pool) for pool in sorted(oldest)),
-        *(RUNNERS_IDLE.sample(idle[pool], org=org, pool=pool) for pool in sorted(idle)),
-        *(
-            UNSERVED.sample(count, org=org, pool=pool, reason=reason.value)
-            for (pool, reason), count in sorted(without_runner.items())
-        ),
-    ]
 
 
 def _json(document: object, status: int = 200) -> Response:

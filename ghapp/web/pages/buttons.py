@@ -27,7 +27,7 @@ from ghapp.installations.pool_matching import ALL_POOLS, LONGEST_POOL
 from ghapp.log import logger
 from ghapp.queue.jobs import Enqueue, JobName
 from ghapp.remediation.fuse import Position
-from ghapp.remediation.store import Pause
+from ghapp.remediation.pause import Pause
 from ghapp.runners.evidence import Evidence
 from ghapp.store.audit import AuditEntry, ChangeOutcome, Channel
 from ghapp.store.presses import QUEUED, SWEEP_TOPIC, check_topic, rerun_topic

@@ -31,7 +31,8 @@ from ghapp.leaks.reaper_status import DAY_SECONDS
 from ghapp.loading.views import FleetFacts, fleet_view, load_fleet_facts, load_leaked_pods
 from ghapp.pods.page_views import ClusterView, PhantomLine, cluster_view, phantoms_named, possible_phantom_text
 from ghapp.queue.jobs import Load
-from ghapp.remediation.store import Pause, PauseOutcome, Resumption
+from ghapp.remediation.pause import Pause, PauseOutcome
+from ghapp.remediation.store import Resumption
 from ghapp.report.fleet import FleetView
 from ghapp.runners.evidence import Evidence
 from ghapp.runners.page_views import RunnerLine, lines

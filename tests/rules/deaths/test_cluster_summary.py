@@ -12,7 +12,6 @@ from ghapp.deaths.cluster_summary import (
     ClusterSummary,
     StaleNamespace,
     continued,
-    namespaces_of,
     phantom_since,
     possible_phantoms,
     stale_namespaces,
@@ -144,13 +143,6 @@ def test_no_pod_is_reported_without_its_object_while_no_object_is_listed():
 )
 def test_an_unseen_namespace_is_named_with_the_time_it_was_seen(seen_at, found):
     assert stale_namespaces({"runners": seen_at}, NOW) == found
-
-
-def test_namespaces_are_named_once():
-    rules = [
-        PoolSettings("acme", name, namespace=namespace) for name, namespace in [("a", "x"), ("b", "x"), ("c", None)]
-    ]
-    assert namespaces_of(rules) == ["x"]
 
 
 def summary_of_reads(*times, found=(STUCK,)):

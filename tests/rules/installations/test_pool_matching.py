@@ -4,7 +4,8 @@ from typing import NamedTuple
 
 import pytest
 
-from ghapp.installations.pool_matching import LONGEST_POOL, UNLABELLED, pool_of, shard_of
+from ghapp.installations.pool_matching import LONGEST_POOL, UNLABELLED, namespaces_of, pool_of, shard_by_label
+from ghapp.settings import PoolSettings
 
 
 class Rule(NamedTuple):
@@ -62,7 +63,7 @@ def test_a_runner_belongs_to_the_first_pool_that_matches(custom, rules, pool):
     ids=["pink", "case", "a colon in it", "no such label", "the pool has no shards", "no pool"],
 )
 def test_a_runner_label_puts_it_on_a_shard(labels, rule, shard):
-    assert shard_of(labels, rule) == shard
+    assert shard_by_label(labels, rule) == shard
 
 
 @pytest.mark.parametrize("length", [LONGEST_POOL, LONGEST_POOL + 1, 100 * LONGEST_POOL])
@@ -78,3 +79,10 @@ def test_a_pool_named_by_labels_has_a_name_of_bounded_length_and_no_other_pools(
 
 def test_the_name_of_a_pool_is_seen_whatever_its_labels_are():
     assert pool_of((), (" a\nb", "c\x1b[31m\u202e"), ()) == "a b+c\ufffd[31m\ufffd"
+
+
+def test_namespaces_are_named_once():
+    rules = [
+        PoolSettings("acme", name, namespace=namespace) for name, namespace in [("a", "x"), ("b", "x"), ("c", None)]
+    ]
+    assert namespaces_of(rules) == ["x"]

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import pytest
 
 from ghapp.installations.pool_matching import UNKNOWN_POOL
 from ghapp.remediation.fuse import Fuse, Position
+from ghapp.remediation.pause import Pause
 from ghapp.remediation.successors import SUCCESSOR_PATIENCE_SECONDS
 from ghapp.workflow_jobs.capacity import LEFT_LATELY_SECONDS, available_runners, departures
 from ghapp.workflow_jobs.job import QUEUED_TOO_LONG_SECONDS
@@ -17,17 +16,10 @@ from tests.rules.builders import LONG_AGO, MICROSECOND, NOW, lost, online, prese
 from tests.rules.installations.test_pool_matching import Rule
 from tests.rules.workflow_jobs.builders import LABELS, POOL, busy, job, looping, missing, offline, queue, runner
 
-
-class Pause(NamedTuple):
-    who: str = "mona"
-    why: str = "maintenance"
-    at: float = NOW - 120
-    until: float | None = None
-
-
+PAUSE = Pause("mona", "maintenance", NOW - 120)
 HOSTED = ("ubuntu-latest",)
 STOPPED = {POOL: Fuse(Position.STOPPED, NOW - 900, stopped_at=NOW - 60)}
-PAUSED = {POOL: Pause()}
+PAUSED = {POOL: PAUSE}
 EXCLUDING = RunnerGroups(NOW, (RunnerGroup(3, "gpu", "selected", repositories=("acme/web",)),))
 R = QueueReason
 TOO_OLD = {"too_old": "2.335.1"}
@@ -56,8 +48,8 @@ TOO_OLD = {"too_old": "2.335.1"}
         ([runner(), busy(), offline(), missing()], {}, {"pauses": PAUSED}, R.NOT_ASSIGNED),
         ([busy(), offline(), missing()], {}, {"pauses": PAUSED, "fuses": STOPPED}, R.ALL_BUSY),
         ([offline(), missing()], {}, {"pauses": PAUSED, "fuses": STOPPED}, R.POOL_PAUSED),
-        ([missing()], {}, {"pauses": {"*": Pause()}}, R.POOL_PAUSED),
-        ([missing()], {}, {"pauses": {"other": Pause()}}, R.RUNNERS_LOST),
+        ([missing()], {}, {"pauses": {"*": PAUSE}}, R.POOL_PAUSED),
+        ([missing()], {}, {"pauses": {"other": PAUSE}}, R.RUNNERS_LOST),
         ([offline()], {}, {"pauses": PAUSED, "fuses": STOPPED}, R.RUNNERS_OFFLINE),
         ([offline(), missing()], {}, {"fuses": STOPPED}, R.FUSE_STOPPED),
         ([missing()], {}, {"fuses": {"*": STOPPED[POOL]}}, R.FUSE_STOPPED),

@@ -44,7 +44,8 @@ from ghapp.pods.pod_claim import PodClaim
 from ghapp.pods.scale_sets import ScaleSet
 from ghapp.pods.store import PodChange, Pods, ScaleSets
 from ghapp.remediation.fuse import Fuse, Position
-from ghapp.remediation.store import Fuses, Pause
+from ghapp.remediation.pause import Pause
+from ghapp.remediation.store import Fuses
 from ghapp.report.check_run_state import Head, Posted, PostFailure
 from ghapp.report.store import Reports
 from ghapp.runners.delivery_lag import DeliveryArrivals, DeliveryLog

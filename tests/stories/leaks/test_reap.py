@@ -22,7 +22,7 @@ from ghapp.pods.claim_store import PodClaims
 from ghapp.pods.degraded_sources import leaks_source
 from ghapp.pods.pod_claim import PodClaim
 from ghapp.remediation.fuse import FuseLimits
-from ghapp.remediation.store import Pause
+from ghapp.remediation.pause import Pause
 from ghapp.runners.evidence import Evidence
 from ghapp.runners.observations import job_ended, job_started
 from ghapp.runners.store import Runners

@@ -11,7 +11,7 @@ from functools import partial
 import pytest
 
 from ghapp.installations.pool_matching import ALL_POOLS
-from ghapp.remediation.store import Pause
+from ghapp.remediation.pause import Pause
 from ghapp.replace.event_backlog import BREAKER_FAILURES, PER_URL
 from ghapp.runners.evidence import Registration
 from ghapp.runners.observations import registration_seen

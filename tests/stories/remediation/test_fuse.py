@@ -8,7 +8,7 @@ import pytest
 
 from ghapp.installations.pool_matching import ALL_POOLS
 from ghapp.remediation.fuse import FuseReason, Position
-from ghapp.remediation.store import Pause
+from ghapp.remediation.pause import Pause
 from ghapp.runners.verdict import State
 from tests.stories.conftest import POOL
 

@@ -23,7 +23,7 @@ from ghapp.github.installation_client import InstallationClient, Removal
 from ghapp.installations.installation import repository_scope
 from ghapp.pods.deletion_guards import REGISTRATION_FINALIZER
 from ghapp.pods.store import PodLocations, Pods
-from ghapp.remediation.store import Pause
+from ghapp.remediation.pause import Pause
 from ghapp.runners.evidence import Registration
 from ghapp.runners.observations import job_started, registration_seen
 from ghapp.runners.remains import Remains, RemainsKind

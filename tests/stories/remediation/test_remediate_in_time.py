@@ -13,7 +13,7 @@ from ghapp.installations.pool_matching import ALL_POOLS
 from ghapp.pods.pod import Pod
 from ghapp.pods.store import PodLocations, Pods
 from ghapp.remediation.fuse import Fuse, Position
-from ghapp.remediation.store import Pause
+from ghapp.remediation.pause import Pause
 from ghapp.runners.evidence import Registration
 from ghapp.runners.observations import registration_seen
 from ghapp.settings import PoolSettings

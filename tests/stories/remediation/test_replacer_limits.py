@@ -10,7 +10,7 @@ import pytest
 from ghapp.errors import BudgetSpentError, ClusterUnavailableError
 from ghapp.installations.pool_matching import ALL_POOLS
 from ghapp.remediation.fuse import Position
-from ghapp.remediation.store import Pause
+from ghapp.remediation.pause import Pause
 from ghapp.store import keys
 from jobs.remediation.remediate import remediate_runner
 from tests.replace.cluster import FakeCluster

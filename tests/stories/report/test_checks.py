@@ -13,7 +13,7 @@ from rq.serializers import JSONSerializer
 from ghapp.errors import GitHubUnavailableError
 from ghapp.installations.pool_matching import ALL_POOLS
 from ghapp.remediation.fuse import Fuse, FuseReason, Position
-from ghapp.remediation.store import Pause
+from ghapp.remediation.pause import Pause
 from ghapp.report.documents import time_of
 from ghapp.report.store import Reports
 from ghapp.store.audit import AuditEntry, Channel, Trail

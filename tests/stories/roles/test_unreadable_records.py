@@ -9,7 +9,8 @@ import httpx
 import pytest
 
 from ghapp.installations.store import Installations
-from ghapp.remediation.store import Fuses, Pause
+from ghapp.remediation.pause import Pause
+from ghapp.remediation.store import Fuses
 from ghapp.runners.verdict import State
 from ghapp.settings import Settings
 from ghapp.store import keys

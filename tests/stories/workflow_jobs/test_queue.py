@@ -15,7 +15,7 @@ from structlog.testing import capture_logs
 
 from ghapp.github.deliveries import parse
 from ghapp.loading.views import load_job_queue
-from ghapp.remediation.store import Pause
+from ghapp.remediation.pause import Pause
 from ghapp.sandbox.config import PoolConfig
 from ghapp.wording import clock_time
 from ghapp.workflow_jobs.explanation import explain

@@ -7,7 +7,8 @@ import pytest
 from ghapp.installations.installation import Installation
 from ghapp.installations.store import Installations
 from ghapp.pods.store import DegradedSources, Pods
-from ghapp.remediation.store import Fuses, Pause
+from ghapp.remediation.pause import Pause
+from ghapp.remediation.store import Fuses
 from ghapp.settings import PoolSettings
 from ghapp.store.tokens import Tokens
 from tests.support.snapshots import record_snapshot

@@ -14,8 +14,9 @@ from ghapp.errors import StoreUnavailableError
 from ghapp.pods.claim_store import PodClaims
 from ghapp.queue.jobs import JobName
 from ghapp.remediation.fuse import Fuse, Position
+from ghapp.remediation.pause import Pause
 from ghapp.remediation.steps import LOOK_LASTS_SECONDS, TERMINATION_SECONDS
-from ghapp.remediation.store import Fuses, Pause
+from ghapp.remediation.store import Fuses
 from ghapp.runners import api as health
 from ghapp.runners import observations
 from ghapp.runners.absence import survey_after_failure

@@ -10,7 +10,8 @@ import pytest
 
 from ghapp.remediation import store as fuses
 from ghapp.remediation.fuse import Fuse, FuseReason, Position
-from ghapp.remediation.store import Fuses, Pause
+from ghapp.remediation.pause import Pause
+from ghapp.remediation.store import Fuses
 from ghapp.report.remaining_losses import RemainingLoss, RemainingLosses
 from ghapp.store.audit import AuditEntry, AuditLog, Channel, Trail
 from ghapp.store.presses import SWEEP_TOPIC, Press, Presses, check_topic

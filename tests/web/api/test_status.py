@@ -22,7 +22,8 @@ from ghapp.metric import Counter
 from ghapp.pods.phantom_kinds import Phantom, PhantomKind, PhantomReason
 from ghapp.pods.store import DegradedSources, Pods
 from ghapp.remediation.fuse import Fuse, Position
-from ghapp.remediation.store import Fuses, Pause
+from ghapp.remediation.pause import Pause
+from ghapp.remediation.store import Fuses
 from ghapp.report.metrics import SWEEPS
 from ghapp.runners.delivery_lag import DeliveryLog, MissingDeliveries
 from ghapp.runners.evidence import Survey
@@ -36,8 +37,8 @@ from ghapp.store.connect import connect_sync
 from ghapp.store.metric_counters import MOST_SHARDS, OTHER_SHARD, MetricCounters
 from ghapp.store.schedule import Schedule
 from ghapp.web.api import expositions
+from ghapp.web.api.gauges import by_shard
 from ghapp.web.api.metrics import METRICS
-from ghapp.web.api.status import by_shard
 from ghapp.workflow_jobs.job import Job
 from ghapp.workflow_jobs.metrics import QUEUE_SECONDS
 from ghapp.workflow_jobs.store import Demand

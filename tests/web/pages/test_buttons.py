@@ -10,7 +10,8 @@ import pytest
 
 from ghapp.deliveries.store import Inbox
 from ghapp.queue.jobs import JobName
-from ghapp.remediation.store import Fuses, Pause
+from ghapp.remediation.pause import Pause
+from ghapp.remediation.store import Fuses
 from ghapp.store.audit import AuditEntry, AuditLog, Channel
 from ghapp.store.presses import SWEEP_TOPIC, Presses
 from ghapp.store.schedule import Schedule

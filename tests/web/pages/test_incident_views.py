@@ -21,7 +21,7 @@ from ghapp.incidents.page_views import (
 )
 from ghapp.incidents.texts import ENDS, PROOFS
 from ghapp.remediation.fuse import FUSE_REASONS, Fuse, FuseReason, Position
-from ghapp.remediation.store import Pause
+from ghapp.remediation.pause import Pause
 from ghapp.report.documents import timestamp
 from ghapp.runners.evidence import Survey
 from ghapp.runners.verdict import Reason

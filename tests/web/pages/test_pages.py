@@ -17,7 +17,8 @@ from ghapp.installations.store import Installations
 from ghapp.leaks.orphan import Orphan
 from ghapp.leaks.store import Leaks
 from ghapp.pods.phantom_kinds import ADVICE, Phantom, PhantomKind, PhantomReason, key
-from ghapp.remediation.store import Fuses, Pause
+from ghapp.remediation.pause import Pause
+from ghapp.remediation.store import Fuses
 from ghapp.runners.evidence import Registration, Survey
 from ghapp.runners.observations import registration_seen
 from ghapp.runners.store import Runners

@@ -11,7 +11,7 @@ from ghapp.installations.installation import NEEDED, Installation
 from ghapp.installations.pacing import Allowance, BudgetLimits
 from ghapp.queue.jobs import Load
 from ghapp.remediation.fuse import Fuse, FuseReason, Position
-from ghapp.remediation.store import Pause
+from ghapp.remediation.pause import Pause
 from ghapp.report.documents import time_of
 from ghapp.report.headline import Severity
 from ghapp.report.org_view import OrgView

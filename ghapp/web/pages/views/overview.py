@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 
 from ghapp.installations.pool_matching import ALL_POOLS
 from ghapp.remediation.fuse import Position
-from ghapp.remediation.pause import PauseView
+from ghapp.remediation.pause import Pause
 from ghapp.report.fleet import FleetView, PoolView, by_pool
 from ghapp.report.headline import Headline, HeadlineKind, Severity
 from ghapp.report.headlines import headlines, holding_up
@@ -191,7 +191,7 @@ def _line(pool: PoolView, demand: PoolDemand | None, now: float) -> PoolLine:
     )
 
 
-def _pause(pool: str, pause: PauseView, now: float) -> PauseLine:
+def _pause(pool: str, pause: Pause, now: float) -> PauseLine:
     return PauseLine(pool, pause.who, pause.why, moment(pause.at or None, now), moment(pause.until, now))
 
 
