@@ -46,6 +46,9 @@ COLOURS = {
     NO_SUCCESSOR: "bright_black",
 }
 
+LISTED = (State.HEALTHY, State.STARTING, State.OFFLINE)
+"""States that are GitHub's last answer: while it gives none, they are as old as that."""
+
 ABSENT = ("suspect", "invalidated", "retired")
 """States of runners that GitHub does not list any more: for them the age of the last answer means nothing."""
 
@@ -289,7 +292,9 @@ def explanation(document: Mapping[str, Any], page: str | None = None) -> Rendera
     head.append_text(_state(document))
     # The reason alone would read as if the job had come to its own end.
     because = ", because its job ended with it" if is_dead and document["reason"] == Reason.JOB_COMPLETED else ""
-    head.append(f"{because}: {document['reason']}")
+    is_listed = not is_dead and document["state"] in LISTED and document["age_seconds"] is not None
+    seen = f", as of {duration(document['age_seconds'])} ago" if is_listed else ""
+    head.append(f"{because}: {document['reason']}{seen}")
     fuse = "fuse of all pools" if document["fuse_of_all_pools"] else "fuse"
     head.append(visible(f"; pool {document['pool']}, {fuse} {document['fuse']}"))
     table = new_table("at", "source", "observation", sentences=["observation"])

@@ -328,6 +328,12 @@ async def test_what_happens_next_to_a_lost_runner_is_the_same_in_both_commands(k
     assert (found["status"], found["blocked_by"], found["text"]) == ("waiting", "pause", words)
 
 
+async def test_explain_says_how_old_the_answer_of_github_is(known):
+    await known.add_runner(online(2, first_seen=known.now - 600, listed=False, observed_at=known.now - 40))
+    head = (await known.ask("explain", "acme", "linux-2")).stdout.splitlines()[0]
+    assert head.startswith("acme linux-2 (2) is healthy: Online, as of 40 s ago; pool ")
+
+
 async def test_a_death_comes_before_the_state_of_its_runner(known):
     await known.add_death()
     head = (await known.ask("explain", "acme", "linux-1")).stdout.splitlines()[0]
