@@ -345,7 +345,7 @@ def left_in_gap(evidence: Evidence, gaps: Sequence[DeliveryGap], survey: Survey)
     if last_returned_at is not None and last_returned_at <= lacked_at:
         returned_at = max(returned_at, last_returned_at)
     for begin, end in survey.blind:
-        if begin <= returned_at <= end or begin < lacked_at <= end:
+        if begin <= returned_at <= end:
             returned_at = min(returned_at, begin)
     return overlaps(gaps, returned_at, lacked_at)
 

@@ -309,10 +309,11 @@ def test_a_delivery_is_expected_since_the_first_runner_that_began_to_work_until_
         (NOW - UNNAMED_SECONDS, AT, True),
         (NOW - UNNAMED_SECONDS + MICROSECOND, AT, False),
         (AT, AT, False),
+        (AT - 1, AT, False),
         (AT, None, False),
         (None, AT, False),
     ],
-    ids=["for long", "it may be on its way", "one came", "none ever came", "none is expected"],
+    ids=["for long", "it may be on its way", "one came", "one came after it", "none ever came", "none is expected"],
 )
 def test_silence_is_a_gap_from_the_last_arrival_on(expected, last_at, is_silent):
     found = completeness(facts(arrivals=DeliveryArrivals(last_at), expected_at=expected), NOW)

@@ -856,6 +856,25 @@ def test_a_return_records_whether_the_runner_was_lost(changes, was_lost):
     assert (seen.back_at, seen.was_lost) == (NOW + 60, was_lost)
 
 
+@pytest.mark.parametrize(
+    ("changes", "first_at"),
+    [
+        ({"removed_at": NOW - 10, "offline_since": NOW - 900}, NOW - 900),
+        ({"confirmed_at": NOW - 10, "offline_since": NOW - 900}, NOW - 60),
+    ],
+    ids=["replaced while offline", "invalidated, and offline before"],
+)
+def test_a_loss_that_ends_by_a_return_began_with_the_evidence_for_which_it_counted(changes, first_at):
+    missing = suspect(absent_since=NOW - 60, missing_at=NOW - 50, **changes)
+    seen = registration_seen(missing, registration(online=True), NOW + 60, listed=False)
+    assert seen.past_loss is not None
+    assert seen.past_loss.first_at == first_at
+
+
+def test_a_runner_that_github_does_not_remove_because_of_its_job_is_busy():
+    assert busy_after_all(lost(), NOW).is_busy
+
+
 @pytest.mark.parametrize(("at", "is_recorded"), [(NOW - 1, False), (NOW, False), (NOW + MICROSECOND, True)])
 def test_the_first_list_after_a_job_is_recorded_though_nothing_else_changed(at, is_recorded):
     """It may be the first of two that prove a runner persistent; one from before the job's end is neither."""
