@@ -47,8 +47,7 @@ from ghapp.store.connect import connect
 from ghapp.store.stores import Stores, open_stores, stores_over
 from ghapp.terminal.tables import COLOURS, SEVERITIES, PlainTable, ShrinkingTable, plain
 from ghapp.untrusted_text import visible
-from ghapp.web.pages.views.wording import exact
-from ghapp.wording import counted
+from ghapp.wording import counted, duration
 
 EVENTS_SHOWN = 8
 EVENTS_READ = 200
@@ -453,7 +452,7 @@ async def _fleet(settings: Settings, stores: Stores, installation: Installation)
 def headline_lines(found: Sequence[Headline], now: float) -> list[Text]:
     """Returns what is worst now, what to do, and a few words of each other thing that is wrong."""
     worst = found[0]
-    since = "" if worst.since is None else f" (for {exact(now - worst.since)})"
+    since = "" if worst.since is None else f" (for {duration(now - worst.since)})"
     lines = [plain(f"{worst.sentence}{since}", SEVERITIES[worst.severity])]
     if worst.step:
         action = f": {worst.action}" if worst.action else ""
@@ -474,7 +473,7 @@ def incident_line(incidents: Iterable[LossIncident], now: float) -> Text | None:
     line = Text(f"incident {timestamp(found.began)[11:19]}: {lost}")
     if found.ended is not None:
         word = "healed in" if state == "healed" else "over after"
-        return line.append(f", {word} {exact(found.ended - found.began)}", "green")
+        return line.append(f", {word} {duration(found.ended - found.began)}", "green")
     waiting = sum(each.is_open for each in found.losses)
     held = ", a stopped fuse holds the rest" if state == "stopped" else ""
     return line.append(f", {waiting} not healed yet{held}", "red" if held else "yellow")

@@ -163,9 +163,11 @@ def timestamp(at: float) -> str:
     return text.replace("+00:00", "Z").replace(".000Z", "Z")
 
 
-def time_of(at: float) -> str:
-    """Formats epoch seconds for people, to the second."""
-    return timestamp(float(int(at)))
+def time_of(at: float, now: float | None = None) -> str:
+    """Returns a time for people, to the second: `2026-11-26 17:54:40 UTC`, without the date on the day of `now`."""
+    time = timestamp(float(int(at)))
+    is_today = now is not None and time[:10] == timestamp(now)[:10]
+    return f"{'' if is_today else time[:10] + ' '}{time[11:19]} UTC"
 
 
 def health_document(

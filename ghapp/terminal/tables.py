@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
@@ -20,7 +21,7 @@ from ghapp.deaths.cause import HAPPENED, Cause
 from ghapp.installations.pool_matching import LONGEST_POOL
 from ghapp.leaks.tick import WAITS
 from ghapp.pods.phantom_kinds import KNOWN_SOON, may_be_phantoms
-from ghapp.report.documents import HEALED, NO_SUCCESSOR, listed_state, timestamp
+from ghapp.report.documents import HEALED, NO_SUCCESSOR, listed_state, time_of, timestamp
 from ghapp.runners.next_attempt import blindness_of
 from ghapp.runners.verdict import Reason
 from ghapp.untrusted_text import shell_command, visible
@@ -434,8 +435,8 @@ def more_line(count: int, shown: int) -> Text:
 
 
 def to_the_second(at: str | None) -> str:
-    """Returns a time of a document without its fraction: GitHub's times, in the same column, have none."""
-    return "" if at is None else f"{at[:19]}Z"
+    """Returns a time of a document for people, without the date if that is today's."""
+    return "" if at is None else time_of(epoch(at), time.time())
 
 
 def epoch(timestamp: str) -> float:

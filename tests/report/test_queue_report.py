@@ -36,7 +36,7 @@ def test_a_job_that_cannot_start_is_explained_with_next_steps():
     report = rendered([waiting(labels=("linux-4vpcu",))], [busy()])
     assert report.title == "No runner has the labels of this job"
     assert report.conclusion is None
-    assert "1 job of `acme/api` waits for a self-hosted runner, the oldest since 2026-09-21T" in report.summary
+    assert "1 job of `acme/api` waits for a self-hosted runner, the oldest since 2026-09-21 " in report.summary
     assert (
         "1. Change linux-4vpcu to linux-4vcpu in runs-on. That is the nearest label of a runner or a pool."
         in report.summary
@@ -156,7 +156,7 @@ def test_in_a_busy_hour_without_an_incident_the_check_changes_at_most_six_times(
     [
         ([(300, True)], "Started after 5 min"),
         ([(300, True), (90, True)], "2 jobs started; the longest wait was 5 min"),
-        ([(300, True), (9000, False)], "1 of 2 jobs started; the longest wait was 2 h"),
+        ([(300, True), (9000, False)], "1 of 2 jobs started; the longest wait was 2 h 30 min"),
         ([(300, False)], "The job ended without a runner after 5 min"),
         ([(300, False), (90, False)], "2 jobs ended without a runner after 5 min"),
     ],

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import NamedTuple
 
-from ghapp.web.pages.views.wording import exact
+from ghapp.wording import duration
 
 Value = int | float | None
 """None: a gap."""
@@ -89,7 +89,7 @@ class ChartView(NamedTuple):
         At most `MOST_ROWS`: a week has 2,016 steps.
         """
         columns = zip(*(each.values for each in self.series), strict=True)
-        blind = [exact(seconds) if seconds else "" for seconds in self.blind]
+        blind = [duration(seconds) if seconds else "" for seconds in self.blind]
         rows = [
             (
                 _time(self.begin + at * self.step),

@@ -13,8 +13,8 @@ from ghapp.incidents.history import CAUSES, HOUR_SECONDS, STEP_SECONDS, HistoryS
 from ghapp.installations.pool_matching import ALL_POOLS
 from ghapp.runners.verdict import State
 from ghapp.web.pages.views.charts import ChartKind, ChartSeries, ChartView, Sparkline, Value, sparkline
-from ghapp.web.pages.views.wording import exact, page_duration
-from ghapp.wording import counted
+from ghapp.web.pages.views.wording import page_duration
+from ghapp.wording import counted, duration
 
 STATES_SHOWN = (State.HEALTHY, State.STARTING, State.OFFLINE, State.SUSPECT, State.INVALIDATED, State.UNKNOWN)
 """From the lowest area to the highest."""
@@ -306,7 +306,7 @@ def _runners_summary(sampled: Sequence[HistoryStep | None], blind_seconds: int) 
         return NOTHING
     last, worst = known[-1], max(step.highest("invalidated") for step in known)
     gaps = sum(step is None for step in sampled[next(at for at, step in enumerate(sampled) if step) :])
-    blind = f" Marked at the top: {exact(blind_seconds)} without a complete list in all." if blind_seconds else ""
+    blind = f" Marked at the top: {duration(blind_seconds)} without a complete list in all." if blind_seconds else ""
     covered = " Gaps are times without a complete list." if gaps else ""
     return (
         f"Latest: {counted(last.last_of('healthy'), 'healthy runner')}. At most {worst:,} lost at once.{blind}{covered}"
@@ -320,7 +320,7 @@ def _time_summary(times: TimeSpread, what: str) -> str:
     median, high = times.percentile(MEDIAN), times.percentile(HIGH)
     if median is None or high is None:
         return f"{what}. {NOTHING}"
-    return f"{what}: p50 about {exact(median)}, p95 about {exact(high)}."
+    return f"{what}: p50 about {duration(median)}, p95 about {duration(high)}."
 
 
 def _wait_summary(steps: Iterable[HistoryStep | None]) -> str:
