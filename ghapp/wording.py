@@ -37,6 +37,13 @@ def clock_time(at: float) -> str:
     return f"{datetime.fromtimestamp(at, UTC):%H:%M:%S} UTC"
 
 
+def time_of(at: float, now: float | None = None) -> str:
+    """Returns an epoch time to the second: `2026-11-26 17:54:40 UTC`, without the date on the day of `now`."""
+    time = datetime.fromtimestamp(int(at), UTC)
+    is_today = now is not None and time.date() == datetime.fromtimestamp(now, UTC).date()
+    return clock_time(at) if is_today else f"{time:%Y-%m-%d %H:%M:%S} UTC"
+
+
 def capitalized(text: str) -> str:
     """Returns a text with a capital letter at its begin; a command keeps its first letter."""
     return text if text.startswith("ghapp ") else f"{text[:1].upper()}{text[1:]}"

@@ -9,8 +9,8 @@ from ghapp.deaths.cause import HAPPENED, USED_UP, Cause, not_yours
 from ghapp.deaths.death import LEAST_OF_BURST, Correlation, DeadJob, Death
 from ghapp.deaths.job_story import StoryEvent
 from ghapp.report.check_run import CheckRunAction, Conclusion, Report
-from ghapp.report.documents import time_of
 from ghapp.report.markdown import NOTHING, block, code, heading, prose, row
+from ghapp.wording import time_of
 
 NAME = "Runner post-mortem"
 """The check run's name."""

@@ -17,11 +17,11 @@ from ghapp.leaks.tick import Guard
 from ghapp.pods.degraded_sources import DegradedSource
 from ghapp.pods.phantom_kinds import ADVICE, Phantom, PhantomReason, command_of
 from ghapp.remediation.status import ReplacementStage
-from ghapp.report.documents import time_of
 from ghapp.report.fleet import FleetView
 from ghapp.report.markdown import code, cut, heading, row
 from ghapp.runners.evidence import Evidence
 from ghapp.runners.verdict import is_absent
+from ghapp.wording import time_of
 
 MOST_NAMES = 10
 """Maximum names in one row; the others are counted."""

@@ -38,6 +38,7 @@ from ghapp.runners.deletion_progress import Deletion, outcome
 from ghapp.runners.evidence import Evidence, FailedCalls, Survey, observed_at
 from ghapp.runners.failed_calls import failed_calls, retry_at
 from ghapp.runners.verdict import Reason, State, Verdict
+from ghapp.wording import time_of
 
 Timestamp = Annotated[str, "RFC 3339 in UTC"]
 """The result of `timestamp`. The API's description marks fields of this type as `date-time`."""
@@ -161,13 +162,6 @@ def timestamp(at: float) -> str:
     """
     text = datetime.fromtimestamp(round(at, 3), UTC).isoformat(timespec="milliseconds")
     return text.replace("+00:00", "Z").replace(".000Z", "Z")
-
-
-def time_of(at: float, now: float | None = None) -> str:
-    """Returns a time for people, to the second: `2026-11-26 17:54:40 UTC`, without the date on the day of `now`."""
-    time = timestamp(float(int(at)))
-    is_today = now is not None and time[:10] == timestamp(now)[:10]
-    return f"{'' if is_today else time[:10] + ' '}{time[11:19]} UTC"
 
 
 def health_document(

@@ -8,7 +8,6 @@ from ghapp.installations.scope import ScopeKind, kind_of
 from ghapp.pods.texts import cluster_text
 from ghapp.remediation.fuse import Position
 from ghapp.report.check_run import LONGEST, SWEEP, CheckRunAction, Conclusion, Report, digest_of, resume_of
-from ghapp.report.documents import time_of
 from ghapp.report.fleet import FleetView, PoolView, PressedSweep, by_pool
 from ghapp.report.headline import Headline, HeadlineKind, Severity
 from ghapp.report.headlines import headlines, title_of
@@ -16,7 +15,7 @@ from ghapp.report.markdown import code, prose
 from ghapp.runners.texts import as_of, healed_text, runners_text, summary_of
 from ghapp.untrusted_text import one_line
 from ghapp.versions.texts import versions_text
-from ghapp.wording import clock_time
+from ghapp.wording import clock_time, time_of
 from ghapp.workflow_jobs.texts import queue_table, unserved_text
 
 LONGEST_TITLE = 200

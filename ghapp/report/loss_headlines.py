@@ -14,12 +14,11 @@ from ghapp.remediation.status import (
     ReplacementStatus,
     is_unanswered,
 )
-from ghapp.report.documents import time_of
 from ghapp.report.fleet import FleetView, PoolView, RunnerView
 from ghapp.report.headline import Headline, HeadlineKind, Severity, first_since, runners_page
 from ghapp.runners.verdict import State
 from ghapp.untrusted_text import shell_command
-from ghapp.wording import are, clock_time, counted, duration
+from ghapp.wording import are, clock_time, counted, duration, time_of
 from ghapp.workflow_jobs.demand import PoolDemand
 
 MOST_BLOCKERS = 3

@@ -12,7 +12,6 @@ from ghapp.remediation.plan import Mode
 from ghapp.remediation.status import ReplacementStage, ReplacementStatus
 from ghapp.report.check_run import LONGEST
 from ghapp.report.check_run_state import REFRESH_SECONDS
-from ghapp.report.documents import time_of
 from ghapp.report.fleet import FleetView, PoolView, RunnerView
 from ghapp.report.headline import runners_page
 from ghapp.report.links import PageLinks
@@ -21,7 +20,7 @@ from ghapp.report.markdown import NOTHING, code, cut, heading, prose, row
 from ghapp.runners.evidence import Evidence
 from ghapp.runners.next_attempt import OVERDUE
 from ghapp.runners.verdict import Reason, State, is_absent
-from ghapp.wording import are
+from ghapp.wording import are, time_of
 
 LONGEST_WHY = 200
 

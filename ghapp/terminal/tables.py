@@ -21,11 +21,11 @@ from ghapp.deaths.cause import HAPPENED, Cause
 from ghapp.installations.pool_matching import LONGEST_POOL
 from ghapp.leaks.tick import WAITS
 from ghapp.pods.phantom_kinds import KNOWN_SOON, may_be_phantoms
-from ghapp.report.documents import HEALED, NO_SUCCESSOR, listed_state, time_of, timestamp
+from ghapp.report.documents import HEALED, NO_SUCCESSOR, listed_state, timestamp
 from ghapp.runners.next_attempt import blindness_of
 from ghapp.runners.verdict import Reason
 from ghapp.untrusted_text import shell_command, visible
-from ghapp.wording import duration
+from ghapp.wording import duration, time_of
 
 ANY_WIDTH = 100_000
 

@@ -13,11 +13,10 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 
 from ghapp.report.check_run import LONGEST, Conclusion, Report
-from ghapp.report.documents import time_of
 from ghapp.report.fleet import FleetView
 from ghapp.report.markdown import NOTHING, code, cut, heading, row
 from ghapp.untrusted_text import shell_command
-from ghapp.wording import counted, duration, sentence
+from ghapp.wording import counted, duration, sentence, time_of
 from ghapp.workflow_jobs.demand import NO_POOL, PoolDemand
 from ghapp.workflow_jobs.explanation import QueueExplanation, explain
 from ghapp.workflow_jobs.job import Job

@@ -38,7 +38,6 @@ from ghapp.leaks.store import Tick
 from ghapp.remediation.fuse import Fuse, FuseReason, Position
 from ghapp.remediation.store import Pause
 from ghapp.report.check_run_state import PostFailure
-from ghapp.report.documents import time_of
 from ghapp.runners.delivery_lag import MARGIN_SECONDS, DeliveryGap, GapCause
 from ghapp.runners.evidence import Survey
 from ghapp.runners.next_attempt import NextAttempt
@@ -46,6 +45,7 @@ from ghapp.settings import PoolSettings, Settings
 from ghapp.store.left_out import LastLeftOut
 from ghapp.store.quarantine import UnreadableRecord
 from ghapp.store.tokens import Token
+from ghapp.wording import time_of
 from jobs.checks.publisher import CheckRunOutcome
 from tests.rules.builders import MICROSECOND, online
 

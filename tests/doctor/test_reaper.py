@@ -13,8 +13,8 @@ from ghapp.installations.store import Installations
 from ghapp.leaks.doctor import check, of_tick, of_unfinished
 from ghapp.leaks.orphan import Orphan
 from ghapp.leaks.store import Leaks, Tick
-from ghapp.report.documents import time_of
 from ghapp.settings import Settings
+from ghapp.wording import time_of
 
 NOW = 1_790_000_000.0
 ACME = Installation(7, "acme", 70, {"organization_self_hosted_runners": "write"})

@@ -15,10 +15,10 @@ from ghapp.pods.degraded_sources import DegradedSource
 from ghapp.pods.phantom_kinds import ADVICE, Phantom, PhantomKind, PhantomReason
 from ghapp.pods.texts import LEAKS_HEADING, rough
 from ghapp.report.check_run import LONGEST, Conclusion
-from ghapp.report.documents import time_of
 from ghapp.report.fleet_report import report_on
 from ghapp.report.markdown import code
 from ghapp.runners.deletion_progress import Deletion
+from ghapp.wording import time_of
 from tests.report.test_fleet_report import fleet, many
 from tests.rules.builders import NOW, online, present
 from tests.rules.builders import lost as a_lost_runner

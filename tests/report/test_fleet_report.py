@@ -12,7 +12,6 @@ from ghapp.installations.pool_matching import ALL_POOLS as WHOLE
 from ghapp.pods.blockers import Blocker
 from ghapp.remediation.fuse import FUSE_REASONS, Fuse, FuseReason, Position
 from ghapp.report.check_run import LONGEST, RESUME, SWEEP, Conclusion, resume_of, resumes_until
-from ghapp.report.documents import time_of
 from ghapp.report.fleet import FleetView
 from ghapp.report.fleet_report import report_on
 from ghapp.runners.deletion_progress import Deletion
@@ -21,7 +20,7 @@ from ghapp.runners.remains import Remains, RemainsKind
 from ghapp.runners.texts import MOST_NAMED, MOST_OF_A_KIND, NOTES, fuse_history
 from ghapp.runners.verdict import HANG_SECONDS, Limits, Reason
 from ghapp.settings import PoolSettings
-from ghapp.wording import clock_time
+from ghapp.wording import clock_time, time_of
 from ghapp.workflow_jobs.demand import PoolDemand, UnservedJob
 from ghapp.workflow_jobs.job import Job
 from ghapp.workflow_jobs.reason import QueueReason

@@ -14,10 +14,10 @@ from ghapp.errors import GitHubUnavailableError
 from ghapp.installations.pool_matching import ALL_POOLS
 from ghapp.remediation.fuse import Fuse, FuseReason, Position
 from ghapp.remediation.store import Pause
-from ghapp.report.documents import time_of
 from ghapp.report.store import Reports
 from ghapp.store.audit import AuditEntry, Channel, Trail
 from ghapp.store.presses import SWEEP_TOPIC
+from ghapp.wording import time_of
 from jobs.checks.publisher import CheckRunOutcome
 from jobs.deliveries.resume import resume_by_button
 from jobs.remediation.remediate import remediate_runner

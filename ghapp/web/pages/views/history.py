@@ -220,9 +220,10 @@ def _charts(stored: Mapping[int, HistoryStep], span: ChartSpan, now: float, *, w
     yield deaths_chart(stored, span, now)
     if with_calls:
         calls = count_column(steps, "calls")
-        summary = f"{counted(_sum(calls), 'call')} to GitHub that count against its hourly limit."
-        spent = ChartSeries("calls", "line-1", tuple(calls))
-        yield _chart("calls", "Calls spent", summary, ChartKind.BARS, span, now, spent)
+        spent = f"{counted(_sum(calls), 'call')} that GitHub charged to the App's limit in this time"
+        summary = f"{spent}: sweeps, all else that ghapp asks for, and other tools of the App."
+        series = ChartSeries("calls", "line-1", tuple(calls))
+        yield _chart("calls", "Calls spent", summary, ChartKind.BARS, span, now, series)
 
 
 def _chart(
