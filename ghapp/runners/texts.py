@@ -296,7 +296,9 @@ def _runners(alike: Sequence[RunnerView], pool: PoolView, fleet: FleetView, now:
     since = _span([each.since for each in statuses], now)
     waits = NOTHING
     if statuses[0].stage is not ReplacementStage.NONE:
-        waits = f"{statuses[0].short}{since and f' since {since}'}, each: {prose(blocker_text(statuses))}"
+        text = blocker_text(statuses)
+        of_each = ", each" if text.startswith("its ") else ""
+        waits = f"{statuses[0].short}{since and f' since {since}'}{of_each}: {prose(text)}"
     return row(
         f"{names}, …; {everyone}",
         alike[0].state,

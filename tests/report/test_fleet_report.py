@@ -523,7 +523,7 @@ def test_many_alike_have_one_row_with_their_number_the_first_names_and_their_pag
         since = f"{time_of(NOW - 9, NOW)} to {time_of(NOW - 5, NOW)}"
         assert rows[0] == (
             f"| {names}, …; [{count} in all]({page}) | invalidated | {since} | RegistrationInvalidated | `linux-4vcpu` "
-            f"| `linux-4vcpu` | waiting (fuse) since {since}, each: the fuse is stopped: {FUSE_REASONS[STOPPED.reason]} |"
+            f"| `linux-4vcpu` | waiting (fuse) since {since}: the fuse is stopped: {FUSE_REASONS[STOPPED.reason]} |"
         )
 
 
