@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from difflib import get_close_matches
 
-UNITS = (("d", 86_400), ("h", 3600), ("min", 60))
+_DAY, _TO_THE_SECOND = 86_400, 900
 
 
 def counted(count: int, singular: str, plural: str = "") -> str:
@@ -20,16 +20,28 @@ def are(count: int) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Returns a duration in the largest unit of which it has at least two: `14 min`."""
-    for unit, length in UNITS:
-        if seconds >= 2 * length:
-            return f"{seconds // length:.0f} {unit}"
-    return f"{max(0.0, seconds):.0f} s"
+    """Returns a duration in at most two units, below a quarter of an hour to the second: `1 min 46 s`, `2 h 5 min`."""
+    whole = max(0, int(seconds + 0.001))  # differences of times are less than the number by some nanoseconds
+    if whole < _TO_THE_SECOND:
+        return _in_units(whole, ("min", 60), ("s", 1))
+    return _in_units(whole, ("h", 3600), ("min", 60)) if whole < _DAY else _in_units(whole, ("d", _DAY), ("h", 3600))
+
+
+def _in_units(seconds: int, large: tuple[str, int], small: tuple[str, int]) -> str:
+    numbers = (seconds // large[1], large[0]), (seconds % large[1] // small[1], small[0])
+    return " ".join(f"{number} {unit}" for number, unit in numbers if number) or f"0 {small[0]}"
 
 
 def clock_time(at: float) -> str:
     """Returns the time of day of an epoch time: `17:54:40 UTC`."""
     return f"{datetime.fromtimestamp(at, UTC):%H:%M:%S} UTC"
+
+
+def time_of(at: float, now: float | None = None) -> str:
+    """Returns an epoch time to the second: `2026-11-26 17:54:40 UTC`, without the date on the day of `now`."""
+    time = datetime.fromtimestamp(int(at), UTC)
+    is_today = now is not None and time.date() == datetime.fromtimestamp(now, UTC).date()
+    return clock_time(at) if is_today else f"{time:%Y-%m-%d %H:%M:%S} UTC"
 
 
 def capitalized(text: str) -> str:

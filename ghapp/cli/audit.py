@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import os
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -16,7 +17,7 @@ async def change(
     stores: Stores, installation: int, action: str, subject: str, why: str = ""
 ) -> AsyncIterator[ChangeOutcome]:
     """Records a change under the name of this process's user, as `AuditLog.change`."""
-    entry = AuditEntry(await stores.now(), user_here(), Channel.COMMAND, action, subject, why, "")
+    entry = AuditEntry(await stores.now(), user_here(), Channel.COMMAND, action, subject, why, "", socket.gethostname())
     async with stores.audit.change(installation, entry) as outcome:
         yield outcome
 

@@ -9,9 +9,8 @@ from ghapp.deaths.cause import HAPPENED, Cause, needed_change, not_yours, rerun_
 from ghapp.deaths.death import LEAST_OF_BURST, Correlation, DeadJob, Death
 from ghapp.deaths.job_story import JobStep, StoryEvent
 from ghapp.report.check_run import CheckRunAction, Conclusion, Report
-from ghapp.report.documents import time_of
 from ghapp.report.markdown import NOTHING, block, code, heading, prose, row
-from ghapp.wording import sentence
+from ghapp.wording import sentence, time_of
 
 NAME = "Runner post-mortem"
 """The check run's name."""

@@ -8,9 +8,8 @@ from urllib.parse import urlsplit
 from ghapp.deliveries.store import MOST_SCANNED, MOST_WAITING
 from ghapp.doctor.finding import Finding, ok, warning, wrong
 from ghapp.github.app import Delivered, HookConfig
-from ghapp.report.documents import time_of
 from ghapp.runners.delivery_lag import HOLD_SECONDS, MARGIN_SECONDS, DeliveryGap, GapCause, in_words
-from ghapp.wording import duration
+from ghapp.wording import duration, time_of
 
 GROUP = "deliveries"
 

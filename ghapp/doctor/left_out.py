@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ghapp.doctor.finding import Finding, warning
-from ghapp.report.documents import time_of
 from ghapp.store.left_out import LastLeftOut
+from ghapp.wording import time_of
 
 GITHUB = "github"
 _GROUPS = {

@@ -15,11 +15,11 @@ from ghapp.doctor.finding import Finding, ok, warning, wrong
 from ghapp.doctor.left_out import of_left_out
 from ghapp.doctor.tokens import of_tokens
 from ghapp.errors import Refusal, StoreRefusedError
-from ghapp.report.documents import time_of
 from ghapp.store import keys
 from ghapp.store.connect import probe_write
 from ghapp.store.quarantine import UnreadableRecord
 from ghapp.store.stores import open_stores
+from ghapp.wording import time_of
 
 GROUP, WRITING = "redis", "writing"
 PINGS = 3

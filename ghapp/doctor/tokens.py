@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ghapp.doctor.finding import Finding, warning
-from ghapp.report.documents import time_of
 from ghapp.store.tokens import DAY_SECONDS, Token
+from ghapp.wording import time_of
 
 GROUP = "controllers"
 SOON_SECONDS = 14 * DAY_SECONDS

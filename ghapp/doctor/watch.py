@@ -8,10 +8,10 @@ from functools import partial
 from ghapp.doctor.finding import Finding, ok, probe, warning, wrong
 from ghapp.pods.degraded_sources import sources_of
 from ghapp.pods.pod import is_fresh
-from ghapp.report.documents import time_of
 from ghapp.settings import Settings
 from ghapp.store.locks import ROLE
 from ghapp.store.stores import open_stores
+from ghapp.wording import time_of
 
 GROUP = "cluster"
 START = "start `ghapp watch`; two for availability. Until then deaths and phantoms are not detected"

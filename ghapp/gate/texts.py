@@ -20,9 +20,9 @@ from ghapp.gate.gate_checks import GateCheck, GateCheckStage
 from ghapp.gate.judgement import SETTLED, Gate
 from ghapp.gate.shard_checks import SINCE_DEPLOY, Check
 from ghapp.report.check_run import LONGEST, Conclusion, Report
-from ghapp.report.documents import time_of
 from ghapp.report.markdown import code, cut, heading, prose, row
 from ghapp.untrusted_text import LONGEST_WORD, one_line
+from ghapp.wording import time_of
 
 NAME = "Runner gate"
 """The check run's name if a repository deploys one pool."""

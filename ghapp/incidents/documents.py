@@ -67,6 +67,7 @@ class HistoryDocument(TypedDict):
     wait_p95: list[int | None]
     deaths: dict[str, list[int | None]]
     calls: list[int | None] | None
+    blind_seconds: list[int | None]
 
 
 class HistorySpan(NamedTuple):
@@ -117,12 +118,12 @@ def count_column(steps: Sequence[HistoryStep | None], name: str) -> list[int | N
 
 def wait_column(steps: Sequence[HistoryStep | None], share: float) -> list[int | None]:
     """Returns a percentile of the waits of each step, in seconds; null where no job was taken."""
-    return [None if step is None else step.wait_percentile(share) for step in steps]
+    return [None if step is None else step.wait_times.percentile(share) for step in steps]
 
 
 def heal_column(steps: Sequence[HistoryStep | None], share: float) -> list[int | None]:
     """Returns a percentile of the times to heal of each step, in seconds; null where no loss healed."""
-    return [None if step is None else step.heal_percentile(share) for step in steps]
+    return [None if step is None else step.heal_times.percentile(share) for step in steps]
 
 
 def death_columns(steps: Sequence[HistoryStep | None]) -> dict[str, list[int | None]]:
@@ -177,4 +178,5 @@ def history_document(
         "wait_p95": wait_column(found, HIGH),
         "deaths": death_columns(found),
         "calls": count_column(found, "calls") if pool is None else None,
+        "blind_seconds": count_column(found, "blind_seconds"),
     }

@@ -13,6 +13,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import reduce
 from itertools import zip_longest
 from math import ceil, floor
+from sys import maxsize
+from types import MappingProxyType
 from typing import NamedTuple
 
 from ghapp.installations.pool_matching import (
@@ -26,7 +28,7 @@ from ghapp.installations.pool_matching import (
 )
 from ghapp.remediation.status import is_loss_open, is_lost
 from ghapp.remediation.successors import lost_since
-from ghapp.runners.evidence import Evidence, Survey
+from ghapp.runners.evidence import Evidence, Survey, blind_spans
 from ghapp.runners.verdict import Limits, State, judge
 from ghapp.workflow_jobs.job import Job, may_be_ours
 
@@ -44,10 +46,13 @@ GAUGES = ("healthy", "busy", "queued", "starting", "offline", "invalidated", "su
 """Positions of the gauges in a stored step; only ever appended. Runners by state without retired and healed ones, those
 of them that are busy, and queued jobs. Rare ones are last, because zeros at the end are not stored."""
 
-COUNTS = ("jobs", "waited_seconds", "calls", "lost", "healed", "heal_seconds")
+COUNTS = ("jobs", "waited_seconds", "calls", "lost", "healed", "heal_seconds", "blind_seconds")
 """Positions of the counts; only ever appended. Jobs that a runner took and the sum of their waits; calls to GitHub that
 count against its hourly limit; runners that were lost; losses whose successor came online, and the sum of the times
-that it took."""
+that it took; the seconds that no complete list covers."""
+
+LONGEST = ("longest_wait", "longest_heal")
+"""The longest wait and the longest time to heal, in seconds. They are given as counts are; the greater one stays."""
 
 CAUSES = (
     "clean-exit",
@@ -67,7 +72,8 @@ CAUSES = (
 SPREAD_BOUNDS = (2, 5, 10, 20, 30, 60, 120, 300, 600, 1800, 3600, 7200, 14400, 86400)
 """Upper bounds of the buckets of waits and of times to heal, in seconds, the last bucket has none; only ever appended.
 From them percentiles are estimated, also over any time: those of short steps could not be joined. They are few, so
-that most steps of five minutes stay below the 64 bytes up to which Redis stores values compactly."""
+that most steps of five minutes stay below the 64 bytes up to which Redis stores values compactly: 23 of them would take
+a quarter more memory."""
 
 WAIT_PREFIX, HEAL_PREFIX = "wait:", "heal:"
 """Before the number of a bucket, in the name of its count."""
@@ -85,12 +91,79 @@ SUCCESSOR_SECONDS = HOUR_SECONDS
 """A successor comes online at most this long before a sweep finds whose it is."""
 
 
+class TimeSpread(NamedTuple):
+    """Waits, or times to heal, of any number of steps.
+
+    Attributes:
+        buckets: number of the values by the buckets of `SPREAD_BOUNDS`, without zeros at the end.
+        total: sum of the values, in seconds.
+        longest: the longest of them, in seconds above the lower bound of the last bucket; 0 if it is not known.
+    """
+
+    buckets: tuple[int, ...] = ()
+    total: int = 0
+    longest: int = 0
+
+    @property
+    def most(self) -> int:
+        """What no value exceeds: the longest, or where it is not known the upper bound of the last bucket, or the sum.
+
+        The longest may be that of some of the values, if another version recorded the others; not below that bucket.
+        """
+        if not self.buckets:
+            return 0
+        low, high = _bounds(len(self.buckets) - 1)
+        return min(high, low + self.longest if self.longest else self.total)
+
+    def percentile(self, share: float) -> int | None:
+        """Returns the seconds that a share of the values does not exceed, in whole seconds; None without a value.
+
+        It is estimated within the bucket that contains it, as if values were evenly spread there, and never exceeds
+        the longest value, nor what the sum of the values permits. It is off by less than the width of that bucket;
+        the last bucket ends at the longest value.
+
+        Args:
+            share: as 0.95.
+        """
+        values, below = sum(self.buckets), 0
+        rank = ceil(share * values)
+        permitted = min(self.most, ceil(self.total / max(1, values - rank + 1)))  # so many values are no shorter
+        for bucket, number in enumerate(self.buckets):
+            if number and below + number >= rank:
+                low, high = _bounds(bucket)
+                estimate = round(low + (min(high, self.most) - low) * max(0, rank - below) / number)
+                return max(low, min(permitted, estimate))
+            below += number
+        return None
+
+
+def spread_of(buckets: tuple[int, ...], total: int, most: int) -> TimeSpread:
+    """Returns the spread of values that do not exceed `most` seconds; one below the last bucket is of other values."""
+    low = _bounds(len(buckets) - 1)[0] if buckets else 0
+    return TimeSpread(buckets, total, max(0, most - low) if buckets else 0)
+
+
+def all_times(spreads: Iterable[TimeSpread]) -> TimeSpread:
+    """Returns the values of several spreads as one."""
+    return reduce(_joined_times, spreads, TimeSpread())
+
+
+def _joined_times(one: TimeSpread, other: TimeSpread) -> TimeSpread:
+    return spread_of(_added(one.buckets, other.buckets), one.total + other.total, max(one.most, other.most))
+
+
+def _bounds(bucket: int) -> tuple[int, int]:
+    """Returns the seconds that the values of a bucket exceed, and those that they do not exceed."""
+    return SPREAD_BOUNDS[bucket - 1] if bucket else 0, SPREAD_BOUNDS[bucket] if bucket < len(SPREAD_BOUNDS) else maxsize
+
+
 class HistoryStep(NamedTuple):
     """A step of one pool. Fields are only ever appended.
 
     Attributes:
         samples: sweeps that sampled the gauges; 0: a gap.
-        at: of the last sample, in whole seconds.
+        at: of the last sample, in whole seconds since the begin of its hour: a step is an hour at most. Version 0.2.0
+            has epoch seconds here.
         last: the last sample, by `GAUGES`.
         total: sums over the samples, by `GAUGES`.
         peak: the highest of the samples, by `GAUGES`.
@@ -98,6 +171,9 @@ class HistoryStep(NamedTuple):
         deaths: number of the deaths that were recorded, by `CAUSES`.
         waits: number of the jobs of `jobs` by their wait, by the buckets of `SPREAD_BOUNDS`.
         heals: number of the losses of `healed` by the time that it took, by the same buckets.
+        longest_wait: of the jobs of `jobs`, in seconds above the bound that all waits in the last bucket of `waits`
+            exceed: a number below 128 takes a byte. 0 if it is not known, as in rows of version 0.2.0.
+        longest_heal: the same of the losses of `healed`.
     """
 
     samples: int = 0
@@ -109,18 +185,22 @@ class HistoryStep(NamedTuple):
     deaths: tuple[int, ...] = ()
     waits: tuple[int, ...] = ()
     heals: tuple[int, ...] = ()
+    longest_wait: int = 0
+    longest_heal: int = 0
 
     def count(self, name: str) -> int:
         """Returns one of `COUNTS`."""
         return _at(self.counts, COUNTS.index(name))
 
-    def wait_percentile(self, share: float) -> int | None:
-        """Returns a percentile of the waits, in seconds; None without a job that was taken."""
-        return percentile(self.waits, share, self.count("waited_seconds"))
+    @property
+    def wait_times(self) -> TimeSpread:
+        """How long the jobs waited that runners took."""
+        return TimeSpread(self.waits, self.count("waited_seconds"), self.longest_wait)
 
-    def heal_percentile(self, share: float) -> int | None:
-        """Returns a percentile of the times to heal, in seconds; None without a loss that healed."""
-        return percentile(self.heals, share, self.count("heal_seconds"))
+    @property
+    def heal_times(self) -> TimeSpread:
+        """How long it took until the successors of lost runners were online."""
+        return TimeSpread(self.heals, self.count("heal_seconds"), self.longest_heal)
 
     def died_of(self, cause: str) -> int:
         """Returns the number of deaths by one of `CAUSES`."""
@@ -154,18 +234,31 @@ def step_of(at: float, width: int = STEP_SECONDS) -> int:
 def sampled(gauges: Gauges, at: float) -> HistoryStep:
     """Returns the step of one sample."""
     values = _trimmed(gauges.get(name, 0) for name in GAUGES)
-    return HistoryStep(1, floor(at), values, values, values)
+    return HistoryStep(1, floor(at % HOUR_SECONDS), values, values, values)
 
 
 def counted(counts: Counted) -> HistoryStep:
     """Returns a step with these counts and no sample."""
     deaths = _trimmed(counts.get(f"{DEATH_PREFIX}{cause}", 0) for cause in CAUSES)
-    return HistoryStep(
+    step = HistoryStep(
         counts=_trimmed(counts.get(name, 0) for name in COUNTS),
         deaths=deaths,
         waits=_spread(counts, WAIT_PREFIX),
         heals=_spread(counts, HEAL_PREFIX),
     )
+    return _with_longest(step, counts.get("longest_wait", 0), counts.get("longest_heal", 0))
+
+
+def _with_longest(step: HistoryStep, longest_wait: int, longest_heal: int) -> HistoryStep:
+    return step._replace(
+        longest_wait=spread_of(step.waits, 0, longest_wait).longest,
+        longest_heal=spread_of(step.heals, 0, longest_heal).longest,
+    )
+
+
+def add_count(counts: Counter[str], name: str, number: int) -> None:
+    """Adds to the counts of a step; of `LONGEST` the greater one stays."""
+    counts[name] = max(counts[name], number) if name in LONGEST else counts[name] + number
 
 
 def bucket_of(seconds: float) -> int:
@@ -173,46 +266,25 @@ def bucket_of(seconds: float) -> int:
     return bisect_left(SPREAD_BOUNDS, seconds)
 
 
-def percentile(spread: Sequence[int], share: float, total: int) -> int | None:
-    """Returns the seconds that a share of the values does not exceed, in whole seconds; None without a value.
-
-    It is estimated within the bucket that contains it, as if values were evenly spread there, and is at most what the
-    sum of the values permits: of few values the estimate would exceed the longest.
-
-    Args:
-        spread: number of values by bucket.
-        share: as 0.95.
-        total: sum of the values.
-    """
-    values = sum(spread)
-    rank, below = share * values, 0
-    most = ceil(total / max(1, values - ceil(rank) + 1))  # so many values are no shorter
-    for bucket, number in enumerate(spread):
-        if number and below + number >= rank:
-            low = SPREAD_BOUNDS[bucket - 1] if bucket else 0
-            high = SPREAD_BOUNDS[min(bucket, len(SPREAD_BOUNDS) - 1)]
-            return max(low, min(most, round(low + (high - low) * max(0.0, rank - below) / number)))
-        below += number
-    return None
-
-
-def spread_of(spreads: Iterable[Sequence[int]]) -> tuple[int, ...]:
-    """Returns the spread of all values of several ones."""
-    return reduce(_added, map(tuple, spreads), ())
-
-
 def joined(one: HistoryStep, other: HistoryStep) -> HistoryStep:
-    """Returns both steps as one. Of two last samples at the same second the greater one counts."""
+    """Returns both steps of one hour as one. Of two last samples at the same second the greater one counts."""
+    waits, heals = (
+        _joined_times(one.wait_times, other.wait_times),
+        _joined_times(one.heal_times, other.heal_times),
+    )
+    at, last = max((each.at % HOUR_SECONDS, each.last) for each in (one, other))
     return HistoryStep(
         samples=one.samples + other.samples,
-        at=max(one.at, other.at),
-        last=max((one.at, one.last), (other.at, other.last))[1],
+        at=at,
+        last=last,
         total=_added(one.total, other.total),
         peak=_highest(one.peak, other.peak),
         counts=_added(one.counts, other.counts),
         deaths=_added(one.deaths, other.deaths),
-        waits=_added(one.waits, other.waits),
-        heals=_added(one.heals, other.heals),
+        waits=waits.buckets,
+        heals=heals.buckets,
+        longest_wait=waits.longest,
+        longest_heal=heals.longest,
     )
 
 
@@ -237,6 +309,11 @@ def at_least(step: HistoryStep, counts: Counted) -> HistoryStep:
         waits=_highest(step.waits, given.waits),
         heals=_highest(step.heals, given.heals),
     )
+    longest = [
+        max(counts.get(name, 0), known.most if known.longest else 0)
+        for name, known in zip(LONGEST, (step.wait_times, step.heal_times), strict=True)
+    ]
+    raised = _with_longest(raised, *longest)
     return step if raised == step else raised
 
 
@@ -259,7 +336,8 @@ def pool_of_job(job: Job, runner: Evidence | None, rules: Iterable[PoolRule]) ->
 class HistorySample(NamedTuple):
     """What one complete sweep adds: its gauges at `at`, by pool, and the counts of recent steps, by pool and step.
 
-    `repeats` sweeps before it, the last one at `repeated_at`, found what the sample before has, and added none.
+    `repeats` sweeps before it, the last one at `repeated_at`, found what the sample before has, and added none. `blind`
+    has the seconds of recent steps that no complete list covers. A sweep without a complete list has nothing else.
     """
 
     at: float
@@ -267,6 +345,7 @@ class HistorySample(NamedTuple):
     counts: Mapping[tuple[str, int], Counted]
     repeats: int = 0
     repeated_at: float = 0.0
+    blind: Mapping[int, int] = MappingProxyType({})
 
 
 def sample(
@@ -309,9 +388,28 @@ def sample(
             pool = pool_of_job(job, None, rules)
             gauges[pool if pool in known else OTHER_POOL]["queued"] += 1
     whole = sum(gauges.values(), Counter[str]())
-    begin = min(at - LATEST_SECONDS, (at if since is None else since) - SUCCESSOR_SECONDS)
-    counts = losses(runners, matcher, max(begin, at - 86_400.0), at)
-    return HistorySample(at, {**gauges, ALL_POOLS: whole}, counts)
+    begin = max(at - 86_400.0, min(at - LATEST_SECONDS, (at if since is None else since) - SUCCESSOR_SECONDS))
+    counts = losses(runners, matcher, begin, at)
+    return HistorySample(at, {**gauges, ALL_POOLS: whole}, counts, blind=blind_steps(survey, begin, at))
+
+
+def blind_steps(survey: Survey, since: float, at: float) -> dict[int, int]:
+    """Returns by step the seconds that no complete list covers, of those from the step that contains `since` on."""
+    found: dict[int, float] = defaultdict(float)
+    for begin, end in blind_spans(survey, at):
+        for step in range(step_of(max(begin, since)), ceil(end), STEP_SECONDS):
+            found[step] += max(0.0, min(end, step + STEP_SECONDS) - max(begin, step))
+    return {step: round(seconds) for step, seconds in found.items() if round(seconds)}
+
+
+def sample_without_list(survey: Survey, at: float) -> HistorySample:
+    """Returns what a sweep adds to the history whose list is not complete: the time without one.
+
+    Args:
+        survey: after the sweep.
+        at: of the sweep.
+    """
+    return HistorySample(at, {}, {}, blind=blind_steps(survey, at - LATEST_SECONDS, at))
 
 
 def losses(
@@ -326,7 +424,7 @@ def losses(
 
     def add(pool: str, at: float, name: str, number: int = 1) -> None:
         for each in (pool, ALL_POOLS):
-            found[each, step_of(at)][name] += number
+            add_count(found[each, step_of(at)], name, number)
 
     for each in runners:
         if each.confirmed_at is None and each.healed_at is None:
@@ -340,6 +438,7 @@ def losses(
             seconds = round(max(0.0, healed_at - lost_since(each)))
             add(pool, healed_at, "heal_seconds", seconds)
             add(pool, healed_at, f"{HEAL_PREFIX}{bucket_of(seconds)}")
+            add(pool, healed_at, "longest_heal", seconds)
     return dict(found)
 
 

@@ -12,6 +12,7 @@ from ghapp.incidents.incident import LossIncident
 from ghapp.installations.pool_matching import ALL_POOLS
 from ghapp.remediation.pause import Pause
 from ghapp.runners.evidence import Survey
+from ghapp.wording import time_of
 
 PAUSE, RESUME = "pause", "resume"
 """Actions of the audit log."""
@@ -20,7 +21,8 @@ PAUSE, RESUME = "pause", "resume"
 class PauseChange(NamedTuple):
     """A pause or a resumption of a pool, or of the whole organization (`*`), by a person or a token.
 
-    `until`: when the pause ends by itself; None: never, or not known.
+    `until`: when the pause ends by itself; None: never, or not known. `result`: as in the audit log, which has
+    `extended` and `changed` for a pause that was there already.
     """
 
     at: float
@@ -29,6 +31,7 @@ class PauseChange(NamedTuple):
     pool: str
     why: str = ""
     until: float | None = None
+    result: str = ""
 
 
 class _PauseSpan(NamedTuple):
@@ -80,11 +83,23 @@ def _held(incident: LossIncident, pause: Pause) -> bool:
     return incident.ended is None and pause.at < incident.began
 
 
+_OF_A_PAUSE = {  # by the result in the audit log
+    "extended": "extended the pause of remediation",
+    "changed": "changed the pause of remediation",
+}
+
+
 def _change(change: PauseChange) -> Interruption:
-    where, why = _where(change.pool), f": {change.why}" if change.why else ""
-    if change.action == PAUSE:
-        return Interruption(change.at, PAUSE, f"{change.who} paused remediation{where}{why}; nothing is replaced")
-    return Interruption(change.at, RESUME, f"{change.who} resumed remediation{where}")
+    where = _where(change.pool)
+    if change.action != PAUSE:
+        return Interruption(change.at, RESUME, f"{change.who} resumed remediation{where}")
+    did = _OF_A_PAUSE.get(change.result, "paused remediation")
+    until = "" if change.until is None else f" until {time_of(change.until, change.at)}"
+    return Interruption(change.at, PAUSE, f"{change.who} {did}{where}{until}{_why(change)}; nothing is replaced")
+
+
+def _why(pause: Pause | PauseChange) -> str:
+    return f": {pause.why}" if pause.why else ""
 
 
 def _over(changes: Sequence[PauseChange], pools: Collection[str], began: float, until: float) -> Iterator[Interruption]:
@@ -124,8 +139,7 @@ def _ended_by_themselves(running: dict[str, tuple[PauseChange, float | None]], u
 
 
 def _earlier(pool: str, pause: Pause | PauseChange, began: float) -> Interruption:
-    why = f": {pause.why}" if pause.why else ""
-    text = f"Remediation{_where(pool)} was paused already, by {pause.who}{why}; nothing is replaced"
+    text = f"Remediation{_where(pool)} was paused already, by {pause.who}{_why(pause)}; nothing is replaced"
     return Interruption(began, PAUSE, text)
 
 

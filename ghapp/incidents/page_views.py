@@ -16,8 +16,8 @@ from ghapp.remediation.fuse import FUSE_REASONS, FuseReason, Position
 from ghapp.report.documents import timestamp
 from ghapp.runners.verdict import Reason
 from ghapp.web.pages.views.paging import Paging, paged, query_string
-from ghapp.web.pages.views.wording import Moment, exact, moment, page_duration
-from ghapp.wording import counted
+from ghapp.web.pages.views.wording import Moment, moment, page_duration
+from ghapp.wording import counted, duration
 
 HEALED_ENDS = {LossEnd.SUCCESSOR_ONLINE, LossEnd.RETURNED, LossEnd.REREGISTERED}
 """Ends after which the pool has as many runners as before."""
@@ -103,7 +103,7 @@ def incident_line(incident: LossIncident, now: float) -> IncidentLine:
         state_of(incident),
         moment(incident.began, now),
         moment(incident.ended, now),
-        page_duration(now - incident.began) if incident.ended is None else exact(incident.ended - incident.began),
+        page_duration(now - incident.began) if incident.ended is None else duration(incident.ended - incident.began),
         len(incident.losses),
         sum(each.is_open for each in incident.losses),
         ends_of(incident.losses),
@@ -165,7 +165,7 @@ def fuse_name(pool: str) -> str:
 def typical_heal(losses: Sequence[RunnerLoss]) -> str:
     """Returns the median time from the first evidence to the successor; empty if none is online yet."""
     found = heal_seconds(losses)
-    return exact(median(found)) if found else ""
+    return duration(median(found)) if found else ""
 
 
 def heal_seconds(losses: Sequence[RunnerLoss]) -> list[float]:
@@ -320,7 +320,7 @@ def incident_page(
         still_lost=sum(each.is_open for each in losses),
         healed=len(heals),
         heal=typical_heal(losses),
-        longest_heal=exact(heals[-1]) if heals else "",
+        longest_heal=duration(heals[-1]) if heals else "",
         fuses=tuple(_fuses(incident)),
         proofs=proofs_of(losses),
         ends=ends_of(losses),
@@ -347,7 +347,7 @@ def _loss_sentence(incident: LossIncident, now: float) -> str:
     waiting = sum(each.is_open for each in incident.losses)
     if incident.ended is not None:
         word = "healed" if state_of(incident) == "healed" else "over"
-        return f"{lost} {were} lost; {word} after {exact(incident.ended - incident.began)}."
+        return f"{lost} {were} lost; {word} after {duration(incident.ended - incident.began)}."
     is_stopped = state_of(incident) == "stopped"
     if not waiting:
         return f"{lost} {were} lost, and none waits; the fuse is {'stopped' if is_stopped else 'not closed yet'}."
@@ -380,7 +380,7 @@ def _entries(incident: LossIncident, names: Names, interruptions: Sequence[Inter
             yield _of_group(fact, incident, lost, names)
     if incident.ended is not None:
         word = "Healed" if state_of(incident) == "healed" else "Over"
-        text = f"{word} after {exact(incident.ended - incident.began)}"
+        text = f"{word} after {duration(incident.ended - incident.began)}"
         yield _entry(incident, (incident.ended, incident.ended), "over", text, "")
 
 
@@ -396,10 +396,10 @@ def _of_group(group: _Group, incident: LossIncident, lost: Names, names: Names) 
 
 def _entry(incident: LossIncident, at: tuple[float, float], kind: str, text: str, code: str) -> IncidentEntry:
     """Returns an entry of events between two times."""
-    first, last = (exact(each - incident.began) for each in at)
+    first, last = (duration(each - incident.began) for each in at)
     after = first if last == first else f"{first} to {last}"
     iso = timestamp(float(int(at[0])))
-    is_later = last != exact(0.0) and at[1] > incident.began  # lists may have failed before the incident began
+    is_later = last != duration(0.0) and at[1] > incident.began  # lists may have failed before the incident began
     return IncidentEntry(iso, f"{iso[:10]} {iso[11:19]} UTC", after if is_later else "", kind, text, code, (), 0)
 
 
@@ -505,7 +505,7 @@ def _row(loss: RunnerLoss, names: Names, now: float) -> IncidentRow:
         PROOFS.get(loss.proof, ""),
         loss.end.value,
         ENDS[loss.end],
-        page_duration(now - loss.first_at) if loss.ended_at is None else exact(loss.ended_at - loss.first_at),
+        page_duration(now - loss.first_at) if loss.ended_at is None else duration(loss.ended_at - loss.first_at),
         None if loss.successor is None else _runner(loss.successor, {}, names),
     )
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import groupby
+from itertools import groupby, product
 from math import ceil
 from typing import Any
 
@@ -32,6 +32,7 @@ from ghapp.incidents.history import (
     STEP_SECONDS,
     HistorySample,
     HistoryStep,
+    add_count,
     at_least,
     folded,
     joined,
@@ -183,7 +184,7 @@ class HistoryStore:
 
         Args:
             installation: the installation.
-            seen: of a complete sweep; None after another one, which leaves a gap.
+            seen: of a sweep; without gauges if its list was not complete, which leaves a gap. None: of no sweep.
             now: epoch seconds.
         """
         counts_key, pools_key = keys.history_counts(installation), keys.history_pools(installation)
@@ -212,8 +213,12 @@ class HistoryStore:
         if seen is not None:
             if seen.repeats:
                 repeats = {(pool, step_of(seen.repeated_at)) for pool in own}
+            for place in product(own, seen.blind):
+                counts[place]["blind_seconds"] = seen.blind[place[1]]
             for (pool, step), values in seen.counts.items():
-                counts[pool if pool in own else OTHER_POOL, step].update(values)
+                here = counts[pool if pool in own else OTHER_POOL, step]
+                for name, number in values.items():
+                    add_count(here, name, number)
         step = step_of(now)
         places = {*counts, *((pool, step) for pool in gauges), *repeats}
         rows = await self._rows(installation, places)
@@ -263,7 +268,7 @@ class HistoryStore:
                 continue
             step, what, pool = found
             for each in {pool if pool in own else OTHER_POOL, ALL_POOLS}:
-                counts[each, step][what] += max(0, number)
+                add_count(counts[each, step], what, max(0, number))
             if step + STEP_SECONDS + JOINED_AFTER_SECONDS < now:
                 old.append(name)
         return counts, old

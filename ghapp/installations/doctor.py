@@ -17,7 +17,7 @@ from ghapp.installations.scope import ENTERPRISES, ScopeKind, absence, kind_of
 from ghapp.remediation.fuse import Fuse, Position, resume_command
 from ghapp.remediation.pause import Pause
 from ghapp.report.check_run_state import PostFailure, repository_of
-from ghapp.report.documents import pause_in_words, time_of
+from ghapp.report.documents import pause_in_words
 from ghapp.runners.delivery_lag import completeness, was_confirmed_without_deliveries
 from ghapp.runners.evidence import Evidence, Survey
 from ghapp.runners.next_attempt import BLINDNESS, NextAttempt, blindness_of, next_attempt
@@ -28,6 +28,7 @@ from ghapp.store.connect import PipeliningRedis
 from ghapp.store.stores import Stores, open_stores, stores_over
 from ghapp.untrusted_text import shell_command
 from ghapp.versions.doctor import check_versions
+from ghapp.wording import time_of
 from ghapp.workflow_jobs.labels import nearest_label, normalized
 
 GROUP = "installations"

@@ -12,9 +12,9 @@ from ghapp.leaks.reaper_status import is_overdue
 from ghapp.leaks.store import Tick
 from ghapp.leaks.tick import Guard
 from ghapp.log import redact
-from ghapp.report.documents import time_of
 from ghapp.settings import Settings
 from ghapp.store.stores import Stores, open_stores
+from ghapp.wording import time_of
 
 GROUP = "cluster"
 REDIS_FAILED = "fix Redis, see redis above"

@@ -47,8 +47,7 @@ from ghapp.store.connect import connect
 from ghapp.store.stores import Stores, open_stores, stores_over
 from ghapp.terminal.tables import COLOURS, SEVERITIES, PlainTable, ShrinkingTable, plain
 from ghapp.untrusted_text import visible
-from ghapp.web.pages.views.wording import exact
-from ghapp.wording import counted
+from ghapp.wording import clock_time, counted, duration
 
 EVENTS_SHOWN = 8
 EVENTS_READ = 200
@@ -453,7 +452,7 @@ async def _fleet(settings: Settings, stores: Stores, installation: Installation)
 def headline_lines(found: Sequence[Headline], now: float) -> list[Text]:
     """Returns what is worst now, what to do, and a few words of each other thing that is wrong."""
     worst = found[0]
-    since = "" if worst.since is None else f" (for {exact(now - worst.since)})"
+    since = "" if worst.since is None else f" (for {duration(now - worst.since)})"
     lines = [plain(f"{worst.sentence}{since}", SEVERITIES[worst.severity])]
     if worst.step:
         action = f": {worst.action}" if worst.action else ""
@@ -474,7 +473,7 @@ def incident_line(incidents: Iterable[LossIncident], now: float) -> Text | None:
     line = Text(f"incident {timestamp(found.began)[11:19]}: {lost}")
     if found.ended is not None:
         word = "healed in" if state == "healed" else "over after"
-        return line.append(f", {word} {exact(found.ended - found.began)}", "green")
+        return line.append(f", {word} {duration(found.ended - found.began)}", "green")
     waiting = sum(each.is_open for each in found.losses)
     held = ", a stopped fuse holds the rest" if state == "stopped" else ""
     return line.append(f", {waiting} not healed yet{held}", "red" if held else "yellow")
@@ -505,20 +504,21 @@ def jobs_line(fleet: FleetView) -> Text:
     """Returns the numbers of jobs."""
     rows = fleet.demand
     oldest = min((each.oldest_queued_at for each in rows if each.oldest_queued_at is not None), default=None)
-    age = "" if oldest is None else f", the oldest since {timestamp(oldest)[11:19]}"
+    age = "" if oldest is None else f", the oldest since {clock_time(oldest)}"
     return Text(
         f"jobs {sum(each.running for each in rows)} running, {sum(each.queued for each in rows)} queued{age}", "dim"
     )
 
 
 async def _cost(stores: Stores, org: str) -> str:
-    counted = await stores.counters.all()
-    sweeps = sum(value for name, value in counted.items() if name.startswith(SWEEPS.name) and f'"{org}"' in name)
-    calls = counted.get(SWEEP_CALLS.series(org=org), 0)
-    billable = counted.get(SWEEP_BILLABLE_CALLS.series(org=org), 0)
-    seconds = counted.get(SWEEP_SECONDS.series(org=org), 0)
+    totals = await stores.counters.all()
+    sweeps = sum(value for name, value in totals.items() if name.startswith(SWEEPS.name) and f'"{org}"' in name)
+    calls = totals.get(SWEEP_CALLS.series(org=org), 0)
+    billable = totals.get(SWEEP_BILLABLE_CALLS.series(org=org), 0)
+    seconds = totals.get(SWEEP_SECONDS.series(org=org), 0)
     mean = 1000 * seconds / sweeps if sweeps else 0
-    return f"sweeps {sweeps:.0f}, calls {calls:.0f}, billable {billable:.0f}, {mean:.0f} ms per sweep"
+    sent = f"{counted(round(sweeps), 'sweep')} sent {counted(round(calls), 'call')}"
+    return f"{sent}, of which {billable:,.0f} count against GitHub's limit; {mean:.0f} ms per sweep"
 
 
 async def _events(stores: Stores, installation: int) -> dict[int, list[Text]]:

@@ -17,11 +17,11 @@ from ghapp.leaks.tick import Guard
 from ghapp.pods.degraded_sources import DegradedSource
 from ghapp.pods.phantom_kinds import ADVICE, Phantom, PhantomReason, command_of
 from ghapp.remediation.status import ReplacementStage
-from ghapp.report.documents import time_of
 from ghapp.report.fleet import FleetView
 from ghapp.report.markdown import code, cut, heading, row
 from ghapp.runners.evidence import Evidence
 from ghapp.runners.verdict import is_absent
+from ghapp.wording import time_of
 
 MOST_NAMES = 10
 """Maximum names in one row; the others are counted."""
@@ -39,15 +39,15 @@ LEAKS_HEADING = "### Leaks: pods with the owner label that no runner uses and no
 
 def cluster_text(fleet: FleetView, now: float) -> str:
     """Renders the whole cluster part; empty if there is nothing to report."""
-    stale = "\n".join(each for each in (_stale(fleet.unseen), _degraded(fleet.degraded_sources)) if each)
-    parts = (stale, _phantoms(fleet, now), _leaks(fleet.leaks), _deaths(fleet.deaths), _patterns(fleet))
+    stale = "\n".join(each for each in (_stale(fleet.unseen, now), _degraded(fleet.degraded_sources)) if each)
+    parts = (stale, _phantoms(fleet, now), _leaks(fleet.leaks, now), _deaths(fleet.deaths), _patterns(fleet))
     return "\n\n".join(part for part in parts if part)
 
 
-def _stale(namespaces: Sequence[StaleNamespace]) -> str:
+def _stale(namespaces: Sequence[StaleNamespace], now: float) -> str:
     lines = [
         f"- Namespace {code(each.namespace)} of the cluster was "
-        + ("never read" if each.seen_at is None else f"last read at {time_of(each.seen_at)}")
+        + ("never read" if each.seen_at is None else f"last read at {time_of(each.seen_at, now)}")
         + ": check that `ghapp watch` runs, and run `ghapp doctor`."
         for each in namespaces
     ]
@@ -90,12 +90,12 @@ def _replacement_of(evidence: Evidence | None, fleet: FleetView, now: float) -> 
     return fleet.view.replacement(evidence, now).short
 
 
-def _leaks(status: ReaperStatus) -> str:
-    lines = [f"- {each}" for each in _leak_sentences(status)]
+def _leaks(status: ReaperStatus, now: float) -> str:
+    lines = [f"- {each}" for each in _leak_sentences(status, now)]
     return "\n".join([LEAKS_HEADING, "", *lines]) if lines else ""
 
 
-def _leak_sentences(status: ReaperStatus) -> Iterator[str]:
+def _leak_sentences(status: ReaperStatus, now: float) -> Iterator[str]:
     """Yields a sentence for each count that is not zero."""
     if status.reaped:
         yield f"{_pods(status.reaped, 'was', 'were')} reaped in the last 24 hours."
@@ -103,7 +103,7 @@ def _leak_sentences(status: ReaperStatus) -> Iterator[str]:
         yield f"{_pods(status.deferred, 'is', 'are')} deferred: `[leaks] per_tick` limits deletions per minute."
     if status.held:
         many = _pods(status.held, "is a leak and is", "are leaks and are")
-        yield f"{many} kept by the fuse: so many at once may be a mistake.{_oldest(status, FUSE_GUARDS)}"
+        yield f"{many} kept by the fuse: so many at once may be a mistake.{_oldest(status, now, FUSE_GUARDS)}"
     for pool, (reason, pod) in status.stops.items():
         where = "" if pool == ALL_POOLS else f" in {code(pool)}" if pool else " in an unknown pool"
         deleted = f" ({code(pod)} was in use when it was deleted)" if pod else ""
@@ -111,17 +111,17 @@ def _leak_sentences(status: ReaperStatus) -> Iterator[str]:
     if unnamed := status.kept.get(Guard.UNNAMED, 0):
         many = _pods(unnamed, "runs without a claim and is", "run without a claim and are")
         why = "GitHub never listed a runner of that name, so it may work under another"
-        yield f"{many} kept: {why}.{_oldest(status, (Guard.UNNAMED,))}"
+        yield f"{many} kept: {why}.{_oldest(status, now, (Guard.UNNAMED,))}"
     if waiting := status.kept.get(Guard.NEVER_STARTED, 0):
         many = _pods(waiting, "has not started: it waits", "have not started: they wait")
-        yield f"{many} for a node, a volume or an image.{_oldest(status, (Guard.NEVER_STARTED,))}"
+        yield f"{many} for a node, a volume or an image.{_oldest(status, now, (Guard.NEVER_STARTED,))}"
     if busy := status.kept.get(Guard.BUSY_WHEN_LAST_SEEN, 0):
         many = _pods(busy, "is kept: its runner was", "are kept: their runners were")
-        oldest = _oldest(status, (Guard.BUSY_WHEN_LAST_SEEN,))
+        oldest = _oldest(status, now, (Guard.BUSY_WHEN_LAST_SEEN,))
         yield f"{many} busy when last listed, and the end of the job is unknown.{oldest}"
     if hanging := status.kept.get(Guard.SESSION_AFTER_JOB, 0):
         many = _pods(hanging, "is kept: its runner's", "are kept: their runners'")
-        oldest = _oldest(status, (Guard.SESSION_AFTER_JOB,))
+        oldest = _oldest(status, now, (Guard.SESSION_AFTER_JOB,))
         yield f"{many} only job is over, and GitHub lists the runner online or busy.{oldest}"
     if status.would_reap:
         many = _pods(status.would_reap, "is", "are")
@@ -130,13 +130,13 @@ def _leak_sentences(status: ReaperStatus) -> Iterator[str]:
         many = _pods(status.never_runners, "has the owner label and was", "have the owner label and were")
         yield f"{many} never a runner's, so kept: another program seems to use `owner_label` of `[leaks]`."
     if status.held_up_since is not None:
-        yield f"Since {time_of(status.held_up_since)} no pod could be reaped: for the cause run `ghapp doctor`."
+        yield f"Since {time_of(status.held_up_since, now)} no pod could be reaped: for the cause run `ghapp doctor`."
 
 
-def _oldest(status: ReaperStatus, guards: Sequence[Guard]) -> str:
+def _oldest(status: ReaperStatus, now: float, guards: Sequence[Guard]) -> str:
     """Names the oldest pod and its creation time, which stays constant while an age would change the report."""
     found = sorted((each for guard in guards for each in status.examples.get(guard, ())), key=lambda each: each[1])
-    return f" The oldest: {code(found[0][0])}, created at {time_of(found[0][1])}." if found else ""
+    return f" The oldest: {code(found[0][0])}, created at {time_of(found[0][1], now)}." if found else ""
 
 
 def _pods(count: int, one: str, several: str) -> str:

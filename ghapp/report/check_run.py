@@ -65,6 +65,7 @@ class Report:
     Attributes:
         conclusion: None while the check run is in progress; GitHub shows buttons only once there is a conclusion.
         as_of: the beginning of `summary` with the time of rendering; the digest leaves it out.
+        title_as_of: the end of `title` with the time of its numbers; the digest leaves it out, too.
         volatile: the end of `summary` with numbers that change all the time; the digest leaves it out, too.
         urgent: hashes of what is to be posted at once when it changes, by kind; empty: everything is.
         is_incident: True if it is to be posted at once however often it changes.
@@ -76,15 +77,16 @@ class Report:
     conclusion: Conclusion | None
     actions: tuple[CheckRunAction, ...]
     as_of: str = ""
+    title_as_of: str = ""
     volatile: str = ""
     urgent: tuple[tuple[str, str], ...] = ()
     is_incident: bool = True
 
     @property
     def digest(self) -> str:
-        """A hash of everything except `as_of` and `volatile`."""
+        """A hash of everything except `as_of`, `title_as_of` and `volatile`."""
         summary = self.summary.removeprefix(self.as_of).removesuffix(self.volatile)
-        return digest_of(self.title, summary, self.text, self.conclusion, self.actions)
+        return digest_of(self.title.removesuffix(self.title_as_of), summary, self.text, self.conclusion, self.actions)
 
 
 def digest_of(*content: object) -> str:

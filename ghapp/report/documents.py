@@ -38,6 +38,7 @@ from ghapp.runners.deletion_progress import Deletion, outcome
 from ghapp.runners.evidence import Evidence, FailedCalls, Survey, observed_at
 from ghapp.runners.failed_calls import failed_calls, retry_at
 from ghapp.runners.verdict import Reason, State, Verdict
+from ghapp.wording import time_of
 
 Timestamp = Annotated[str, "RFC 3339 in UTC"]
 """The result of `timestamp`. The API's description marks fields of this type as `date-time`."""
@@ -161,11 +162,6 @@ def timestamp(at: float) -> str:
     """
     text = datetime.fromtimestamp(round(at, 3), UTC).isoformat(timespec="milliseconds")
     return text.replace("+00:00", "Z").replace(".000Z", "Z")
-
-
-def time_of(at: float) -> str:
-    """Formats epoch seconds for people, to the second."""
-    return timestamp(float(int(at)))
 
 
 def health_document(

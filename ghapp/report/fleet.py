@@ -65,6 +65,7 @@ class FleetView:
         pressed: the last press of "Sweep now" on the check run, of the last minutes; None without one.
         fuse_limits: the `[fuse]` table. A request without a successor for `prove_seconds` is reported, and so are as
             many suspects at once as would trip a fuse.
+        pages_url: the address of this server's pages, for links; None if it is not known.
     """
 
     view: OrgView
@@ -87,6 +88,7 @@ class FleetView:
     gates: Mapping[str, GateState] = field(default_factory=dict)
     fuse_limits: FuseLimits = field(default_factory=FuseLimits)
     pressed: PressedSweep | None = None
+    pages_url: str | None = None
 
     @property
     def org(self) -> str:

@@ -8,7 +8,6 @@ from ghapp.installations.scope import ScopeKind, kind_of
 from ghapp.pods.texts import cluster_text
 from ghapp.remediation.fuse import Position
 from ghapp.report.check_run import LONGEST, SWEEP, CheckRunAction, Conclusion, Report, digest_of, resume_of
-from ghapp.report.documents import time_of
 from ghapp.report.fleet import FleetView, PoolView, PressedSweep, by_pool
 from ghapp.report.headline import Headline, HeadlineKind, Severity
 from ghapp.report.headlines import headlines, title_of
@@ -16,12 +15,25 @@ from ghapp.report.markdown import code, prose
 from ghapp.runners.texts import as_of, healed_text, runners_text, summary_of
 from ghapp.untrusted_text import one_line
 from ghapp.versions.texts import versions_text
+from ghapp.wording import clock_time, time_of
 from ghapp.workflow_jobs.texts import queue_table, unserved_text
 
 LONGEST_TITLE = 200
 
 MOST_HEADLINES = 10
 """In the summary; the text lists what they are about."""
+
+NUMBERS_POSTED_LATER = (
+    HeadlineKind.MASS_SUSPECT,
+    HeadlineKind.TOO_OLD,
+    HeadlineKind.UNSERVED,
+    HeadlineKind.PHANTOM,
+    HeadlineKind.SUSPECT,
+    HeadlineKind.OFFLINE,
+    HeadlineKind.SLOW,
+    HeadlineKind.VERSION,
+)
+"""Their numbers change all the time, and are no news (`Headline.meaning`): the title states their time."""
 
 INCIDENTS = (HeadlineKind.BLIND, HeadlineKind.LOST, HeadlineKind.FUSE)
 
@@ -43,10 +55,12 @@ def report_on(fleet: FleetView, now: float) -> Report:
     actions: tuple[CheckRunAction, ...] = (SWEEP, resume_of(_stopped_at(fleet, pools))) if is_stopped else (SWEEP,)
     if kind_of(fleet.org) is ScopeKind.ENTERPRISE:
         actions = ()  # GitHub has no answer to who may manage its runners
-    wrong = _headlines_text(found) + _pressed_text(fleet.pressed)
+    wrong = _headlines_text(found) + _pressed_text(fleet.pressed, now)
+    title_as_of = f", as of {clock_time(now)}" if any(each.kind in NUMBERS_POSTED_LATER for each in found) else ""
     return Report(
-        title=one_line(title_of(found), LONGEST_TITLE),
-        summary=summary_of(pools, begin + wrong, LONGEST - len(jobs)) + jobs,
+        title=one_line(title_of(found, names_pools=len(pools) > 1), LONGEST_TITLE - len(title_as_of)) + title_as_of,
+        title_as_of=title_as_of,
+        summary=summary_of(pools, now, begin + wrong, LONGEST - len(jobs)) + jobs,
         text=text,
         conclusion=conclusion,
         actions=actions,
@@ -79,11 +93,13 @@ def _headlines_text(found: Sequence[Headline]) -> str:
     return "\n".join(lines) + "\n\n"
 
 
-def _pressed_text(pressed: PressedSweep | None) -> str:
+def _pressed_text(pressed: PressedSweep | None, now: float) -> str:
     """Renders the outcome of the button where it was pressed; empty if it was not pressed lately."""
     if pressed is None:
         return ""
-    return f"**{SWEEP.label}**, pressed by {code(pressed.who)} {time_of(pressed.at)}: {prose(pressed.outcome)}.\n\n"
+    return (
+        f"**{SWEEP.label}**, pressed by {code(pressed.who)} {time_of(pressed.at, now)}: {prose(pressed.outcome)}.\n\n"
+    )
 
 
 def _stopped_at(fleet: FleetView, pools: Sequence[PoolView]) -> float:
@@ -95,7 +111,12 @@ def _stopped_at(fleet: FleetView, pools: Sequence[PoolView]) -> float:
 def _text(fleet: FleetView, pools: Sequence[PoolView], now: float) -> str:
     after = "".join(
         f"\n\n{part}"
-        for part in (versions_text(fleet, now), unserved_text(fleet), healed_text(pools), cluster_text(fleet, now))
+        for part in (
+            versions_text(fleet, now),
+            unserved_text(fleet, now),
+            healed_text(pools, now),
+            cluster_text(fleet, now),
+        )
         if part
     )
     return runners_text(fleet, pools, now, LONGEST - len(after)) + after

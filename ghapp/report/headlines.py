@@ -92,15 +92,23 @@ def holding_up(fleet: FleetView, pools: Sequence[PoolView], now: float) -> list[
     return sorted(found, key=_urgency)
 
 
-def title_of(found: Sequence[Headline]) -> str:
-    """Returns a few words of each kind of headline, the worst first; they count all that is wrong of a kind."""
+def title_of(found: Sequence[Headline], *, names_pools: bool = False) -> str:
+    """Returns a few words of each kind of headline, the worst first; they count all that is wrong of a kind.
+
+    With `names_pools`, a kind that is about one pool has its name.
+    """
     kinds: dict[HeadlineKind, list[Headline]] = {}
     for each in found:
         kinds.setdefault(each.kind, []).append(each)
-    return ", ".join(
-        several[0].short if len(several) == 1 else _TOGETHER[kind](sum(each.affected for each in several), several)
-        for kind, several in kinds.items()
-    )
+    parts = []
+    for kind, several in kinds.items():
+        part = several[0].short
+        if len(several) > 1:
+            part = _TOGETHER[kind](sum(each.affected for each in several), several)
+        pools = {each.pool for each in several}
+        pool = pools.pop() if names_pools and len(pools) == 1 else ""
+        parts.append(f"{part} ({pool})" if pool else part)
+    return ", ".join(parts)
 
 
 def _by_state(several: Sequence[Headline]) -> str:

@@ -15,12 +15,11 @@ from ghapp.remediation.status import (
     is_unanswered,
 )
 from ghapp.remediation.successors import SUCCESSOR_PATIENCE_SECONDS
-from ghapp.report.documents import time_of
 from ghapp.report.fleet import FleetView, PoolView, RunnerView
 from ghapp.report.headline import Headline, HeadlineKind, Severity, first_since, runners_page
 from ghapp.runners.verdict import State
 from ghapp.untrusted_text import shell_command
-from ghapp.wording import are, clock_time, counted, duration
+from ghapp.wording import are, clock_time, counted, duration, time_of
 from ghapp.workflow_jobs.demand import PoolDemand
 
 MOST_BLOCKERS = 3
@@ -255,7 +254,7 @@ def _resume_stopped(fleet: FleetView, pool: PoolView) -> str:
 def _after_pause(pause: Pause | None) -> str:
     if pause is None or pause.until is None:
         return "resume when the reason is over"
-    return f"nothing to do: the pause ends at {time_of(pause.until)}; to end it now"
+    return f"wait until the pause ends at {time_of(pause.until)}, or end it now"
 
 
 def _after_stop(fuse: Fuse) -> str:

@@ -297,12 +297,17 @@ def covered_seconds(survey: Survey, since: float, now: float) -> float:
 
     The state during an outage of GitHub, or while no sweep ran, is unknown.
     """
+    blind = sum(max(0.0, min(end, now) - max(begin, since)) for begin, end in blind_spans(survey, now))
+    return max(0.0, now - since - blind)
+
+
+def blind_spans(survey: Survey, now: float) -> list[tuple[float, float]]:
+    """Returns the spans (from, to) until `now` that no complete list covers, oldest first; the present one ends now."""
     spans = list(survey.blind)
     if survey.swept_at is not None:
         covered_to = survey.swept_at + (0.0 if survey.failing_since is not None else LIST_LASTS_SECONDS)
         spans.append((covered_to, now))
-    blind = sum(max(0.0, min(end, now) - max(begin, since)) for begin, end in spans)
-    return max(0.0, now - since - blind)
+    return [(begin, end) for begin, end in spans if begin < end]
 
 
 def with_blind_span(survey: Survey, at: float) -> tuple[tuple[float, float], ...]:

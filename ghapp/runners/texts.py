@@ -11,12 +11,16 @@ from ghapp.remediation.pause import Pause
 from ghapp.remediation.plan import Mode
 from ghapp.remediation.status import ReplacementStage, ReplacementStatus
 from ghapp.report.check_run import LONGEST
-from ghapp.report.documents import time_of
+from ghapp.report.check_run_state import REFRESH_SECONDS
 from ghapp.report.fleet import FleetView, PoolView, RunnerView
+from ghapp.report.headline import runners_page
+from ghapp.report.links import PageLinks
+from ghapp.report.loss_headlines import blocker_text
 from ghapp.report.markdown import NOTHING, code, cut, heading, prose, row
+from ghapp.runners.evidence import Evidence
 from ghapp.runners.next_attempt import OVERDUE
 from ghapp.runners.verdict import Reason, State, is_absent
-from ghapp.wording import are
+from ghapp.wording import are, time_of
 
 LONGEST_WHY = 200
 
@@ -45,18 +49,24 @@ FUSE_MEANING = (
 
 
 def as_of(fleet: FleetView, now: float) -> str:
-    """Renders the time, the list that the report is based on, and the time of the next attempt if there is none."""
+    """Renders the time, the list that the report is based on, and whether another attempt follows if there is none.
+
+    The report is read later than it is written, when the time of an attempt that is due soon has passed.
+    """
     swept_at, attempt = fleet.view.survey.swept_at, fleet.attempt
-    source = "no complete list yet" if swept_at is None else f"complete list of {time_of(swept_at)}"
+    source = "no complete list yet" if swept_at is None else f"complete list of {time_of(swept_at, now)}"
     due = ""
     if attempt.prevented_by and attempt.prevented_by != OVERDUE:
-        due = " No next attempt is planned." if attempt.at is None else f" Next attempt due {time_of(attempt.at)}."
+        due = " No next attempt is planned."
+        if attempt.at is not None:
+            not_before = f", not before {time_of(attempt.at, now)}" if attempt.at - now > REFRESH_SECONDS else ""
+            due = f" GitHub is asked again until a list is complete{not_before}."
     unchanged = "This report is posted at once when something is wrong or right again; numbers every 10 minutes."
     return f"**As of {time_of(now)}** ({source}).{due} {unchanged}\n\n"
 
 
-def summary_of(pools: Sequence[PoolView], before: str = "", room: int = LONGEST) -> str:
-    """Renders a row for each pool, below `before`, in at most `room` characters."""
+def summary_of(pools: Sequence[PoolView], now: float, before: str = "", room: int = LONGEST) -> str:
+    """Renders a row for each pool as of `now`, below `before`, in at most `room` characters."""
     states = [each for each in COUNTED if each in ALWAYS_COUNTED or any(pool.count[each] for pool in pools)]
     has_healed, has_pauses = any(pool.healed for pool in pools), any(pool.pause is not None for pool in pools)
     names = [LOST if state is State.INVALIDATED else state.capitalize() for state in states]
@@ -68,8 +78,8 @@ def summary_of(pools: Sequence[PoolView], before: str = "", room: int = LONGEST)
             str(len(pool.members)),
             *(str(pool.count[state]) for state in states),
             *([str(len(pool.healed))] if has_healed else []),
-            _fuse_cell(pool),
-            *([NOTHING if pool.pause is None else paused_by(pool.pause)] if has_pauses else []),
+            _fuse_cell(pool, now),
+            *([NOTHING if pool.pause is None else paused_by(pool.pause, now)] if has_pauses else []),
         )
         for pool in pools
     )
@@ -78,18 +88,18 @@ def summary_of(pools: Sequence[PoolView], before: str = "", room: int = LONGEST)
     return cut(f"{before}{legend}\n\n{head}", rows, len(pools), room, "pools")
 
 
-def _fuse_cell(pool: PoolView) -> str:
+def _fuse_cell(pool: PoolView, now: float) -> str:
     fuse = pool.fuse
     if fuse.position is Position.CLOSED:
         return fuse.position
-    return f"**{fuse.position}** ({'all pools' if pool.is_whole_fuse else fuse_history(fuse)})"
+    return f"**{fuse.position}** ({'all pools' if pool.is_whole_fuse else fuse_history(fuse, now=now)})"
 
 
-def fuse_history(fuse: Fuse, quote: Callable[[str], str] = code) -> str:
+def fuse_history(fuse: Fuse, quote: Callable[[str], str] = code, now: float | None = None) -> str:
     """Renders when and why a fuse left `closed` or who resumed it, and the reason of its last change."""
     if fuse.reason is FuseReason.UNREADABLE:
         return f"{quote(fuse.reason)}: its record in Redis cannot be read"
-    begun = "" if fuse.since is None else f" {time_of(fuse.since)}"
+    begun = "" if fuse.since is None else f" {time_of(fuse.since, now)}"
     first = fuse.tripped_for
     if not first and fuse.reason in (FuseReason.MASS_LOSS, FuseReason.LOSS_ON_WATCH):
         first = fuse.reason
@@ -100,19 +110,22 @@ def fuse_history(fuse: Fuse, quote: Callable[[str], str] = code) -> str:
     return history if fuse.reason in (first, FuseReason.NONE) else f"{history}, then {quote(fuse.reason)}"
 
 
-def paused_by(pause: Pause) -> str:
+def paused_by(pause: Pause, now: float) -> str:
     """Renders who paused, since when, until when and why."""
-    until = "" if pause.until is None else f" until {time_of(pause.until)}"
-    return f"by {code(pause.who)} {time_of(pause.at)}{until}: {code(pause.why, LONGEST_WHY)}"
+    until = "" if pause.until is None else f" until {time_of(pause.until, now)}"
+    return f"by {code(pause.who)} {time_of(pause.at, now)}{until}: {code(pause.why, LONGEST_WHY)}"
 
 
 MOST_LABELS = 20
 
 LISTED_STATES = (State.INVALIDATED, State.SUSPECT, State.OFFLINE)
-"""A runner in one of these states has its own row; worst state first."""
+"""Runners in one of these states are listed; worst state first."""
 
 MOST_ALIKE = 2
 """Rows that repeat one sentence about their replacement; of more, the sentence stands once above the table."""
+
+MOST_OF_A_KIND, MOST_NAMED = 5, 3
+"""Runners of one pool with the same state and status that have a row each; of more, the first ones that are named."""
 
 MOST_SHARED = 5
 """Sentences above the table."""
@@ -130,14 +143,14 @@ NOTES = {Reason.HANGS_AFTER_JOB: "its registration is deleted and its job is ove
 def runners_text(fleet: FleetView, pools: Sequence[PoolView], now: float, room: int) -> str:
     """Renders all unhealthy runners in at most `room` characters, below the fuses and pauses that stop replacements."""
     stops = [
-        _stop(f"The fuse of {code(pool.name)}", pool.fuse, fleet.view.mode, pool.pause)
+        _stop(f"The fuse of {code(pool.name)}", pool.fuse, fleet.view.mode, pool.pause, now)
         for pool in pools
         if pool.fuse.position is not Position.CLOSED and not pool.is_whole_fuse
     ]
     if fleet.whole_fuse.position is not Position.CLOSED:
-        stops.insert(0, _stop("The fuse of all pools", fleet.whole_fuse, fleet.view.mode, fleet.org_pause))
+        stops.insert(0, _stop("The fuse of all pools", fleet.whole_fuse, fleet.view.mode, fleet.org_pause, now))
     if fleet.org_pause is not None:
-        stops.insert(0, f"- All pools are paused {paused_by(fleet.org_pause)}")
+        stops.insert(0, f"- All pools are paused {paused_by(fleet.org_pause, now)}")
     before = cut(stops[0], stops[1:], len(stops) - 1, room // 2, "pools") + "\n\n" if stops else ""
     listed = sorted(
         ((each, pool) for pool in pools for each in pool.members if _is_listed(each, fleet, now)),
@@ -149,11 +162,31 @@ def runners_text(fleet: FleetView, pools: Sequence[PoolView], now: float, room: 
             return f"{before}No runner is known to be offline or invalidated; {unknown:,} {are(unknown)} unknown."
         when = " in the last complete list" if fleet.view.survey.failing_since is not None else ""
         return f"{before}No runner is offline or invalidated{when}."
-    shared = _shared_texts(each.replacement for each, _ in listed)
+    groups = _alike(listed)
+    shared = _shared_texts(each[0][0].replacement for each in groups if len(each) == 1)
     before += "".join(f"- {status.short}: {prose(status.text)}\n" for status in shared) + ("\n" if shared else "")
     head = heading("Runner", "State", "Since", "Reason", "Pool", "Labels", "Replacement")
-    rows = (_runner(each, pool, fleet, shared) for each, pool in listed)
-    return before + cut(head, rows, len(listed), room - len(before), "runners")
+    rows = (
+        _runner(*each[0], fleet, shared, now)
+        if len(each) == 1
+        else _runners([member for member, _ in each], each[0][1], fleet, now)
+        for each in groups
+    )
+    return before + cut(head, rows, len(groups), room - len(before), "rows of runners")
+
+
+ListedRunner = tuple[RunnerView, PoolView]
+
+
+def _alike(listed: Iterable[ListedRunner]) -> list[list[ListedRunner]]:
+    """Returns the rows: the runners of a pool with the same state and status together if they are many, else alone."""
+    kinds: dict[tuple[str, State, str], list[ListedRunner]] = {}
+    for each, pool in listed:
+        kinds.setdefault((pool.name, each.state, each.replacement.short), []).append((each, pool))
+    rows: list[list[ListedRunner]] = []
+    for several in kinds.values():
+        rows += [several] if len(several) > MOST_OF_A_KIND else [[each] for each in several]
+    return sorted(rows, key=lambda row: _by_urgency(row[0][0]))
 
 
 def _shared_texts(statuses: Iterable[ReplacementStatus]) -> list[ReplacementStatus]:
@@ -168,8 +201,8 @@ def _is_listed(member: RunnerView, fleet: FleetView, now: float) -> bool:
     return is_lasting or member.is_lasting_suspect(now, fleet.view.limits)
 
 
-def healed_text(pools: Sequence[PoolView]) -> str:
-    """Renders healed and written-off runners; empty if there are none."""
+def healed_text(pools: Sequence[PoolView], now: float) -> str:
+    """Renders healed and written-off runners as of `now`; empty if there are none."""
     healed = [(each, pool) for pool in pools for each in pool.healed]
     parts = []
     if healed:
@@ -177,7 +210,7 @@ def healed_text(pools: Sequence[PoolView]) -> str:
         runners = "runner was" if len(healed) == 1 else "runners were"
         head = f"### Healed: {len(healed)} {runners} lost within 24 hours, and a successor is online\n\n"
         head += heading("Runner", "Pool", "Reason", "Lost", "Successor online")
-        parts.append(cut(head, _healed_rows(healed[:MOST_HEALED]), len(healed), HEALED_CHARACTERS, "runners"))
+        parts.append(cut(head, _healed_rows(healed[:MOST_HEALED], now), len(healed), HEALED_CHARACTERS, "runners"))
     for pool in pools:
         if pool.unanswered:
             runners = "1 runner" if len(pool.unanswered) == 1 else f"{len(pool.unanswered)} runners"
@@ -190,24 +223,24 @@ def healed_text(pools: Sequence[PoolView]) -> str:
             last = max(each.verdict.since or 0.0 for each in pool.written_off)
             lost, were = ("1 lost runner", "was") if count == 1 else (f"{count} lost runners", "were")
             parts.append(
-                f"- {lost} of {code(pool.name)} {were} written off within 24 hours, the last {time_of(last)} "
+                f"- {lost} of {code(pool.name)} {were} written off within 24 hours, the last {time_of(last, now)} "
                 f"({code(Reason.NOT_NEEDED)}): the pool was stable without them, and no job waited for them."
             )
     return "\n\n".join(parts)
 
 
-def _healed_rows(healed: Sequence[tuple[RunnerView, PoolView]]) -> Iterator[str]:
+def _healed_rows(healed: Sequence[tuple[RunnerView, PoolView]], now: float) -> Iterator[str]:
     for (evidence, verdict, _), pool in healed:
         yield row(
             code(evidence.name),
             code(pool.name),
             verdict.reason,
-            NOTHING if verdict.since is None else time_of(verdict.since),
-            NOTHING if evidence.healed_at is None else time_of(evidence.healed_at),
+            NOTHING if verdict.since is None else time_of(verdict.since, now),
+            NOTHING if evidence.healed_at is None else time_of(evidence.healed_at, now),
         )
 
 
-def _stop(what: str, fuse: Fuse, mode: Mode, pause: Pause | None) -> str:
+def _stop(what: str, fuse: Fuse, mode: Mode, pause: Pause | None, now: float) -> str:
     if mode != "act":
         effect = f"nothing is replaced: remediation is {mode}"
     elif pause is not None:
@@ -220,7 +253,7 @@ def _stop(what: str, fuse: Fuse, mode: Mode, pause: Pause | None) -> str:
         effect = "nothing more is replaced there until an admin resumes it"
         if fuse.reason is not FuseReason.UNREADABLE:
             effect += ", or until the pool is stable and no job waits for the lost runners"
-    return f"- {what} is **{fuse.position}** ({fuse_history(fuse)}): {effect}."
+    return f"- {what} is **{fuse.position}** ({fuse_history(fuse, now=now)}): {effect}."
 
 
 def _by_urgency(member: RunnerView) -> tuple[int, int, float, int]:
@@ -239,27 +272,72 @@ def _name(member: RunnerView, fleet: FleetView) -> str:
     return f"[{code(evidence.name)}]({page})"
 
 
-def _runner(member: RunnerView, pool: PoolView, fleet: FleetView, shared: Collection[ReplacementStatus]) -> str:
-    evidence, verdict, _ = member
-    note = NOTES.get(verdict.reason)
-    labels = evidence.custom_labels or evidence.labels
-    more = [f"and {len(labels) - MOST_LABELS} more"] if len(labels) > MOST_LABELS else []
+def _runner(
+    member: RunnerView, pool: PoolView, fleet: FleetView, shared: Collection[ReplacementStatus], now: float
+) -> str:
+    verdict = member.verdict
     return row(
         _name(member, fleet),
         member.state,
-        NOTHING if verdict.since is None else time_of(verdict.since),
-        verdict.reason if note is None else f"{verdict.reason}: {note}",
+        NOTHING if verdict.since is None else time_of(verdict.since, now),
+        _reason(verdict.reason),
         code(pool.name),
-        " ".join([*map(code, labels[:MOST_LABELS]), *more]) or NOTHING,
-        _replacement(member.replacement, shared),
+        _labels(member.evidence),
+        _replacement(member.replacement, shared, now),
     )
 
 
-def _replacement(status: ReplacementStatus, shared: Collection[ReplacementStatus]) -> str:
+def _runners(alike: Sequence[RunnerView], pool: PoolView, fleet: FleetView, now: float) -> str:
+    """Renders the row of many runners: how many, the first names, and where all of them are listed."""
+    names = ", ".join(_name(each, fleet) for each in alike[:MOST_NAMED])
+    listed_at = PageLinks(fleet.pages_url, fleet.org).below(runners_page(pool.name, alike[0].state))
+    everyone = f"{len(alike):,} in all" if listed_at is None else f"[{len(alike):,} in all]({listed_at})"
+    statuses = [each.replacement for each in alike]
+    since = _span([each.since for each in statuses], now)
+    waits = NOTHING
+    if statuses[0].stage is not ReplacementStage.NONE:
+        text = blocker_text(statuses)
+        of_each = ", each" if text.startswith("its ") else ""
+        waits = f"{statuses[0].short}{since and f' since {since}'}{of_each}: {prose(text)}"
+    return row(
+        f"{names}, …; {everyone}",
+        alike[0].state,
+        _span([each.verdict.since for each in alike], now) or NOTHING,
+        "; ".join(sorted({_reason(each.verdict.reason) for each in alike})),
+        code(pool.name),
+        _only({_labels(each.evidence) for each in alike}),
+        waits,
+    )
+
+
+def _reason(reason: Reason) -> str:
+    note = NOTES.get(reason)
+    return reason if note is None else f"{reason}: {note}"
+
+
+def _labels(evidence: Evidence) -> str:
+    labels = evidence.custom_labels or evidence.labels
+    more = [f"and {len(labels) - MOST_LABELS} more"] if len(labels) > MOST_LABELS else []
+    return " ".join([*map(code, labels[:MOST_LABELS]), *more]) or NOTHING
+
+
+def _only(texts: Collection[str]) -> str:
+    """Returns what several runners share; where they differ, that they do."""
+    return next(iter(texts)) if len(texts) == 1 else "different ones"
+
+
+def _span(times: Iterable[float | None], now: float) -> str:
+    """Returns from when to when something began for several runners; empty if that is not known."""
+    known = [at for at in times if at is not None]
+    ends = dict.fromkeys(time_of(at, now) for at in (min(known), max(known))) if known else ()
+    return " to ".join(ends)
+
+
+def _replacement(status: ReplacementStatus, shared: Collection[ReplacementStatus], now: float) -> str:
     """Renders how far the replacement of the runner is, and what it waits for, unless that stands above the table."""
     if status.stage is ReplacementStage.NONE:
         return NOTHING
-    since = "" if status.since is None else f" since {time_of(status.since)}"
+    since = "" if status.since is None else f" since {time_of(status.since, now)}"
     if status._replace(since=None) in shared:
         return f"{status.short}{since}"
     return f"{status.stage}{since}: {prose(status.text)}"

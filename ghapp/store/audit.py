@@ -63,7 +63,7 @@ class AuditEntry(NamedTuple):
         subject: the pool, `*` for all of them, the runner, the delivery or the token; empty without one.
         why: the reason that was given; empty without one.
         result: such as `paused`.
-        address: the client's address; empty where there is none.
+        address: the client's address, of a command the name of its host; empty where there is none.
         until: when the pause that is in effect ends by itself (epoch seconds); None: never, or it is no pause.
     """
 
@@ -142,11 +142,11 @@ class AuditLog:
         await self._add(key, _entries.encode(entry._replace(result=result)), instead_of=(key, begun))
 
     async def latest(self, installation: int, most: int, trail: Trail = Trail.CHANGES) -> list[AuditEntry]:
-        """Returns up to `most` entries, the latest first."""
+        """Returns the `most` entries that ended last, in the order of their times, the latest first."""
         key = keys.audit(installation, trail)
         rows: Any = await self._redis.lrange(key, 0, most - 1)
         found = await self._read.many(key, {Member(row): row for row in rows})
-        return [*found.values()]
+        return sorted(found.values(), key=lambda entry: -entry.at)  # work that began first may end last
 
     async def _add(
         self, key: str, row: bytes, *, instead_of: tuple[str, bytes] | None = None, most: int | None = None

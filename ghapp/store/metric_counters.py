@@ -48,16 +48,28 @@ MOST_COUNTS = 20_000
 COUNTS_KEPT_SECONDS = 7 * 86_400
 
 COUNT = """
-local function count(key, field, other, amount)
+local function history_field(key, field, other)
     local length = redis.pcall('HLEN', key)
-    if type(length) ~= 'number' then return end
-    if length >= MOST and redis.call('HEXISTS', key, field) == 0 then field = other end
+    if type(length) ~= 'number' then return nil end
+    return length >= MOST and redis.call('HEXISTS', key, field) == 0 and other or field
+end
+local function count(key, field, other, amount)
+    field = history_field(key, field, other)
+    if not field then return end
     local added = redis.pcall('HINCRBY', key, field, amount)
     if type(added) ~= 'number' then redis.call('HSET', key, field, amount) end
     redis.call('EXPIRE', key, KEPT)
 end
+local function raise(key, field, other, value)
+    field = history_field(key, field, other)
+    if field and tonumber(value) > (tonumber(redis.call('HGET', key, field) or '') or 0) then
+        redis.call('HSET', key, field, value)
+        redis.call('EXPIRE', key, KEPT)
+    end
+end
 """.replace("MOST", str(MOST_COUNTS)).replace("KEPT", str(COUNTS_KEPT_SECONDS))
-"""Lua. An unreadable value starts at zero again: counts must never prevent the record of what is counted."""
+"""Lua: `count` adds, `raise` keeps the greater value. An unreadable value starts at zero again: counts must never
+prevent the record of what is counted."""
 
 
 class MetricCounters:

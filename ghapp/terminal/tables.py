@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
@@ -25,7 +26,7 @@ from ghapp.report.documents import HEALED, NO_SUCCESSOR, listed_state, timestamp
 from ghapp.runners.next_attempt import blindness_of
 from ghapp.runners.verdict import Reason, State
 from ghapp.untrusted_text import shell_command, visible
-from ghapp.wording import duration
+from ghapp.wording import duration, time_of
 
 ANY_WIDTH = 100_000
 
@@ -456,8 +457,8 @@ def more_line(count: int, shown: int) -> Text:
 
 
 def to_the_second(at: str | None) -> str:
-    """Returns a time of a document without its fraction: GitHub's times, in the same column, have none."""
-    return "" if at is None else f"{at[:19]}Z"
+    """Returns a time of a document for people, without the date if that is today's."""
+    return "" if at is None else time_of(epoch(at), time.time())
 
 
 def epoch(timestamp: str) -> float:

@@ -103,7 +103,7 @@ local function buckets(member)
 end
 local newest
 redis.call('DEL', KEYS[5])
-for i = 1, #ARGV, 12 do
+for i = 1, #ARGV, 14 do
     local id, status, row, ended, waited = ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3], ARGV[i + 4]
     local over = KEYS[2] .. ':' .. id
     if waited ~= '' and redis.call('EXISTS', over) == 0 then
@@ -113,6 +113,7 @@ for i = 1, #ARGV, 12 do
             count(KEYS[4], ARGV[i + 5], ARGV[i + 6], 1)
             if waited ~= '0' then count(KEYS[4], ARGV[i + 7], ARGV[i + 8], waited) end
             count(KEYS[4], ARGV[i + 9], ARGV[i + 10], 1)
+            raise(KEYS[4], ARGV[i + 11], ARGV[i + 12], waited)
         end
     end
     if status == 'over' then
@@ -121,9 +122,9 @@ for i = 1, #ARGV, 12 do
             redis.call('SET', over, row, 'EX', HOUR)
         else
             redis.call('SET', over, row, 'EX', MONTH)
-            redis.call('ZADD', KEYS[3], ended, ARGV[i + 11])
+            redis.call('ZADD', KEYS[3], ended, ARGV[i + 13])
             newest = math.max(newest or 0, tonumber(ended))
-            for _, bucket in ipairs(buckets(ARGV[i + 11])) do
+            for _, bucket in ipairs(buckets(ARGV[i + 13])) do
                 redis.call('SADD', bucket, id)
                 redis.call('EXPIRE', bucket, MONTH)
             end
@@ -224,7 +225,7 @@ class Demand:
             pool = None if job.started_at is None or job.runner_id is None else pools.get(job.id)
             waited = round(max(0.0, (job.started_at or 0.0) - job.queued_at))
             args += ["" if pool is None else str(waited)]
-            for name in ("jobs", "waited_seconds", f"{WAIT_PREFIX}{bucket_of(waited)}"):
+            for name in ("jobs", "waited_seconds", f"{WAIT_PREFIX}{bucket_of(waited)}", "longest_wait"):
                 args += [history_field(now, name, pool or ""), other_history_field(now, name)]
             args.append(_member(job))
         if args:

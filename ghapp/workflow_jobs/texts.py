@@ -13,11 +13,10 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 
 from ghapp.report.check_run import LONGEST, Conclusion, Report
-from ghapp.report.documents import time_of
 from ghapp.report.fleet import FleetView
 from ghapp.report.markdown import NOTHING, code, cut, heading, row
 from ghapp.untrusted_text import shell_command
-from ghapp.wording import counted, duration, sentence
+from ghapp.wording import counted, duration, sentence, time_of
 from ghapp.workflow_jobs.demand import NO_POOL, PoolDemand
 from ghapp.workflow_jobs.explanation import QueueExplanation, explain
 from ghapp.workflow_jobs.job import Job
@@ -259,13 +258,19 @@ def queue_table(fleet: FleetView, now: float) -> str:
     pools = [each for each in fleet.demand if each.queued or each.running or each.online]
     if not pools:
         return ""
-    head = f"\n\nJobs as of {time_of(now)}; unserved: no online runner can take the job.\n\n"
+    head = f"\n\nJobs as of {time_of(now, now)}; unserved: no online runner can take the job.\n\n"
     numbers = [each for each in COLUMNS if each != "Oldest queued"]
-    return cut(head + heading("Pool", *COLUMNS, numbers=numbers), map(_pool, pools), len(pools), SECTION_ROOM, "pools")
+    return cut(
+        head + heading("Pool", *COLUMNS, numbers=numbers),
+        (_pool(each, now) for each in pools),
+        len(pools),
+        SECTION_ROOM,
+        "pools",
+    )
 
 
-def _pool(pool: PoolDemand) -> str:
-    oldest = NOTHING if pool.oldest_queued_at is None else time_of(pool.oldest_queued_at)
+def _pool(pool: PoolDemand, now: float) -> str:
+    oldest = NOTHING if pool.oldest_queued_at is None else time_of(pool.oldest_queued_at, now)
     return row(
         code(pool.pool) if pool.pool else NO_POOL,
         str(pool.queued),
@@ -276,7 +281,7 @@ def _pool(pool: PoolDemand) -> str:
     )
 
 
-def unserved_text(fleet: FleetView) -> str:
+def unserved_text(fleet: FleetView, now: float) -> str:
     """Renders jobs that no online runner can take, by pool and reason; empty if there are none."""
     found: dict[tuple[str, str], list[Job]] = defaultdict(list)
     for each in fleet.unserved:
@@ -289,7 +294,7 @@ def unserved_text(fleet: FleetView) -> str:
     head += f"{command} lists them; `ghapp why` explains one.\n\n"
     head += heading("Pool", "Reason", "Jobs", "Oldest since", numbers=("Jobs",))
     rows = (
-        row(code(pool) if pool else NO_POOL, reason, str(len(jobs)), time_of(min(job.queued_at for job in jobs)))
+        row(code(pool) if pool else NO_POOL, reason, str(len(jobs)), time_of(min(job.queued_at for job in jobs), now))
         for (pool, reason), jobs in sorted(found.items())
     )
     return cut(head, rows, len(found), SECTION_ROOM, "pools")

@@ -127,6 +127,7 @@ async def _fleet(
         death_patterns=death_patterns(week, now),
         leaks=await leaks_of(context, installation, now),
         pressed=await _pressed(context, installation, now),
+        pages_url=context.links(installation).base,
     )
 
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from ghapp.errors import GitHubError
 from ghapp.github.runner_list import ListResult, get_each
-from ghapp.incidents.history import HistorySample, sample
+from ghapp.incidents.history import HistorySample, sample, sample_without_list
 from ghapp.incidents.settled import Settled, is_settled
 from ghapp.installations.installation import Installation
 from ghapp.installations.pacing import Purpose
@@ -102,7 +102,7 @@ class SweepResult:
 
 async def record_list(
     context: JobContext, installation: Installation, observation: ListResult, survey: Survey, began: float, *, act: bool
-) -> tuple[SweepResult, HistorySample | None]:
+) -> tuple[SweepResult, HistorySample]:
     """Records the listed and the missing runners, queries GitHub for each suspect, and confirms those that are due.
 
     It enqueues the job that asks for the end dates of their versions, if one is due.
@@ -116,7 +116,7 @@ async def record_list(
         act: False: confirms no runner.
 
     Returns:
-        What was found, and what it adds to the history; None if the list is not complete.
+        What was found, and what it adds to the history.
     """
     limits, rules = context.settings.of(installation.org).evidence, context.settings.pools_of(installation.org)
     await context.settled.begin(installation.id)
@@ -139,7 +139,7 @@ async def record_list(
     records |= await confirm_listed(context, installation, due, listed)
     records |= await count_heals(context, installation, records.values(), after, at)
     jobs = await forget_outdated(context, installation, records.values(), after, at, limits)
-    seen = None
+    seen = sample_without_list(after, began)
     if listed.flaw is None:
         seen = sample(records.values(), jobs, after, limits, rules, began, survey.swept_at)
         seen = seen._replace(repeats=survey.repeats, repeated_at=survey.swept_at or began)

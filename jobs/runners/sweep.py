@@ -20,7 +20,7 @@ from ghapp.errors import (
 )
 from ghapp.github.response import PER_PAGE
 from ghapp.github.runner_list import ListResult, Progress, list_runners
-from ghapp.incidents.history import HistorySample
+from ghapp.incidents.history import HistorySample, sample_without_list
 from ghapp.incidents.settled import holds
 from ghapp.installations.installation import Installation
 from ghapp.installations.pacing import Purpose, least_interval, left, next_sweep_at, next_sweep_in
@@ -153,11 +153,13 @@ async def _list_and_record(
             why=str(error) or "the list took longer than a sweep may",
             exc_info=error if reason is Reason.INTERNAL_ERROR else None,
         )
-        await context.runners.save_survey(installation.id, absence.survey_after_failure(survey, reason, began))
+        after = absence.survey_after_failure(survey, reason, began)
+        await context.runners.save_survey(installation.id, after)
         if began % FORGET_SECONDS < context.settings.of(installation.org).sweep.interval_seconds:
             await forget_unswept(context, installation)
         took = (context.clock() - began) * 1000
-        return SweepResult(installation.org, 0, 0, 0, 0, took, changed_pages=survey.changed_pages, flaw=reason), None
+        failed = SweepResult(installation.org, 0, 0, 0, 0, took, changed_pages=survey.changed_pages, flaw=reason)
+        return failed, sample_without_list(after, began)
 
 
 async def _defer(

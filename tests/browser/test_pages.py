@@ -166,7 +166,9 @@ def test_an_owner_pauses_and_resumes(open_page, fleet, script):
     page.get_by_label("Pool").select_option("linux-4vcpu")
     page.get_by_label("Reason").fill("driver <update>")
     page.get_by_role("button", name="Pause remediation").click()
-    expect(page.get_by_text("Remediation was paused: ")).to_be_visible()
+    expect(page.locator(".notice")).to_have_text(re.compile("Pause linux-4vcpu, .* UTC. Remediation was paused: "))
+    if script:
+        expect(page).to_have_url(f"{fleet.base}/orgs/acme")
     expect(page.get_by_text("Remediation is paused in linux-4vcpu by mona").first).to_be_visible()
     expect(page.get_by_text("driver <update>").first).to_be_visible()
     copy = page.locator(".command").filter(has_text="ghapp resume acme --pool linux-4vcpu").get_by_role("button")
@@ -191,7 +193,9 @@ def test_an_owner_sweeps_looks_and_filters(open_page, fleet, script):
     sign_in(page, fleet, "mona")
     page.get_by_role("link", name="Sweep now").click()
     page.get_by_role("button", name="Sweep now").click()
-    expect(page.locator(".notice")).to_have_text(re.compile("A sweep is queued|Sweep: "))  # its outcome may be there
+    expect(page.locator(".notice")).to_have_text(
+        re.compile("A sweep is queued|Sweep, .* UTC: ")
+    )  # its outcome may be there
     page.get_by_role("link", name="Runners", exact=True).click()
     name = next(iter(fleet.github.fleet.roster.registered.values())).name
     page.get_by_label("Name or id").fill(name)
@@ -199,7 +203,7 @@ def test_an_owner_sweeps_looks_and_filters(open_page, fleet, script):
     page.get_by_role("link", name=name).click()
     page.get_by_role("link", name="Look at this runner").click()
     page.get_by_role("button", name="Look at this runner").click()
-    expect(page.locator(".notice")).to_have_text(re.compile("A look at this runner is queued|Look at .*: "))
+    expect(page.locator(".notice")).to_have_text(re.compile("A look at this runner is queued|Look at .* UTC: "))
 
 
 @pytest.mark.xdist_group("browser-pages")

@@ -127,7 +127,7 @@ async def test_jobs_that_ended_are_listed_from_the_latest_on_and_those_that_fail
     for option, listed in (("--over", [6, 7, 8, 5]), ("--failed", [6, 8])):
         assert [each["job_id"] for each in (await known.json("jobs", option))["jobs"]] == listed
     shown = (await known.ask("jobs", "--over")).stdout
-    assert "90 s ago" in shown
+    assert "1 min 30 s ago" in shown
 
 
 @pytest.mark.parametrize(
@@ -315,8 +315,8 @@ async def test_a_job_whose_runner_died_has_its_whole_story_and_its_url_names_the
         6,
     )
     shown = (await known.ask("why", f"{PAGE}5")).stdout
-    times = re.findall(r"^  (\d\S+)  ", shown, re.MULTILINE)
-    assert {len(each) for each in times} == {len("2026-11-26T08:42:06Z")}
+    times = re.findall(r"^  (?:\S+ )?(\d\S+ UTC)  ", shown, re.MULTILINE)
+    assert {len(each) for each in times} == {len("08:42:06 UTC")}
     assert "its container ended with exit code 137, signal 9 (OOMKilled)" in shown
     assert "attempt 2 of the run is job 6: running on runner linux-2" in shown
     assert " ".join(shown.split()).startswith(f"acme/api test (5): {found['summary']} ")
@@ -359,7 +359,7 @@ async def test_a_job_names_its_page_and_what_has_no_time_has_none(known):
     await Demand(known.redis).record(ACME, [job(known, 8, waiting=True)])
     shown = (await known.ask("why", "acme", "8")).stdout
     assert re.search(r"^  page: http\S+/orgs/acme/jobs/8$", shown, re.MULTILINE)
-    assert re.search(rf"^ {{20,}}waits: {HELD}$", shown, re.MULTILINE)
+    assert re.search(rf"^ {{12,}}waits: {HELD}$", shown, re.MULTILINE)
 
 
 async def test_a_job_that_github_holds_back_lacks_no_reason(known):

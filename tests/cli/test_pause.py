@@ -2,6 +2,7 @@
 
 import getpass
 import json
+import socket
 import time
 
 from ghapp.installations.installation import Installation
@@ -134,7 +135,7 @@ async def test_the_fuse_of_the_installation_is_resumed_with_the_installation(red
         await Fuses(redis).save(7, pool, None, STOPPED)
     assert ghapp(redis_url, "resume", "acme", "--pool", "gpu").stdout.splitlines() == [
         "fuse restarted, now proving: Acme, pool gpu",
-        "still in effect: fuse stopped, Acme, tripped 1970-01-01T00:00:01Z, then BatchNeverOnline; `ghapp resume Acme`",
+        "still in effect: fuse stopped, Acme, tripped 1970-01-01 00:00:01 UTC, then BatchNeverOnline; `ghapp resume Acme`",
     ]
     assert ghapp(redis_url, "resume", "acme").stdout == "fuse restarted, now proving: Acme, all pools\n"
 
@@ -164,7 +165,8 @@ async def test_what_a_command_changes_is_in_the_audit_log_under_its_user(redis, 
     token = json.loads(secret.stdout)["id"]
     ghapp(redis_url, "token", "revoke", token)
     entries = await AuditLog(redis).latest(7, 10)
-    assert {(each.who, each.channel) for each in entries} == {(getpass.getuser(), "command")}
+    made_by = getpass.getuser(), "command", socket.gethostname()
+    assert {(each.who, each.channel, each.address) for each in entries} == {made_by}
     assert [(each.action, each.subject, each.why, each.result) for each in reversed(entries)] == [
         ("pause", "*", "maintenance", "paused"),
         ("resume", "*", "", "resumed"),

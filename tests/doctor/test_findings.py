@@ -38,7 +38,6 @@ from ghapp.leaks.store import Tick
 from ghapp.remediation.fuse import Fuse, FuseReason, Position
 from ghapp.remediation.pause import Pause
 from ghapp.report.check_run_state import PostFailure
-from ghapp.report.documents import timestamp
 from ghapp.runners.delivery_lag import MARGIN_SECONDS, DeliveryGap, GapCause
 from ghapp.runners.evidence import Survey
 from ghapp.runners.next_attempt import NextAttempt
@@ -46,6 +45,7 @@ from ghapp.settings import PoolSettings, Settings
 from ghapp.store.left_out import LastLeftOut
 from ghapp.store.quarantine import UnreadableRecord
 from ghapp.store.tokens import Token
+from ghapp.wording import time_of
 from jobs.checks.publisher import CheckRunOutcome
 from tests.rules.builders import MICROSECOND, online
 
@@ -423,7 +423,7 @@ def test_a_sweep_that_waits_for_its_turn_is_no_fault_unless_it_waits_for_long(ag
     attempt = NextAttempt("RateLimited", NOW - ago, NOW + 60)
     (found,) = of_sweeps("acme", Survey(deferred_since=NOW - ago), 60, NOW, attempt)
     assert found.status == status
-    assert timestamp(NOW + 60) in found.text
+    assert time_of(NOW + 60) in found.text
 
 
 def test_sweeps_are_attributed_to_roles_only_if_overdue():
@@ -560,10 +560,10 @@ def test_complete_deliveries_are_ok():
 @pytest.mark.parametrize(
     ("gaps", "without", "parts"),
     [
-        ((LATE, MISSING), 0, [timestamp(NOW - 600), "2 min late", "12 failed", "wait for them: 4"]),
+        ((LATE, MISSING), 0, [time_of(NOW - 600), "2 min late", "12 failed", "wait for them: 4"]),
         ((MISSING._replace(since=0.0),), 0, ["since an unknown time"]),
         ((MISSING._replace(since=NOW + 60),), 0, ["since an unknown time"]),
-        ((MISSING,), 2, ["confirmed as lost after 60 min without them: 2"]),
+        ((MISSING,), 2, ["confirmed as lost after 1 h without them: 2"]),
     ],
     ids=["two causes", "no date", "a date in the future", "longer than an hour"],
 )

@@ -13,8 +13,8 @@ from ghapp.installations.store import Installations
 from ghapp.leaks.doctor import check, of_tick, of_unfinished
 from ghapp.leaks.orphan import Orphan
 from ghapp.leaks.store import Leaks, Tick
-from ghapp.report.documents import timestamp
 from ghapp.settings import Settings
+from ghapp.wording import time_of
 
 NOW = 1_790_000_000.0
 ACME = Installation(7, "acme", 70, {"organization_self_hosted_runners": "write"})
@@ -43,7 +43,7 @@ def orphan(name="linux-1", **changes):
             "ok",
             (
                 "12 pods with the owner label; 2 reaped in the last minute; "
-                f"1 never started: runners/a (created {timestamp(NOW - 900)}); kept: 7 SessionOpen"
+                f"1 never started: runners/a (created {time_of(NOW - 900)}); kept: 7 SessionOpen"
             ),
         ),
         (
@@ -52,7 +52,7 @@ def orphan(name="linux-1", **changes):
             (
                 "12 pods with the owner label; 2 reaped in the last minute; "
                 "1 run unclaimed, and the names of their runners are unknown: "
-                f"runners/b (created {timestamp(NOW - 900)})"
+                f"runners/b (created {time_of(NOW - 900)})"
             ),
         ),
         (
@@ -60,7 +60,7 @@ def orphan(name="linux-1", **changes):
             "warning",
             (
                 "12 pods with the owner label; 2 reaped in the last minute; "
-                f"2 are leaks, and wait until the batch before them has proven itself: runners/c (created {timestamp(NOW - 900)})"
+                f"2 are leaks, and wait until the batch before them has proven itself: runners/c (created {time_of(NOW - 900)})"
             ),
         ),
         (
@@ -93,18 +93,18 @@ def orphan(name="linux-1", **changes):
         (
             tick(trouble="no answer", trouble_since=NOW - 300),
             "warning",
-            f"blocked since {timestamp(NOW - 300)}: no answer",
+            f"blocked since {time_of(NOW - 300)}: no answer",
         ),
         (
             tick(trouble="RBAC lacks list", trouble_since=NOW - 300, kept={"MassLeak": 40}),
             "warning",
             (
-                f"blocked since {timestamp(NOW - 300)}: RBAC lacks list; 12 pods with the owner label; "
+                f"blocked since {time_of(NOW - 300)}: RBAC lacks list; 12 pods with the owner label; "
                 "2 reaped in the last minute; 40 are leaks, and wait until the batch before them has proven itself"
             ),
         ),
         (tick(at=NOW - 180), "ok", "12 pods"),
-        (tick(at=NOW - 180.001), "warning", f"it last ran at {timestamp(NOW - 181)}"),
+        (tick(at=NOW - 180.001), "warning", f"it last ran at {time_of(NOW - 181)}"),
         (tick(at=NOW - 600, trouble="no answer", trouble_since=NOW - 900), "warning", "it last ran at"),
         (tick(at=NOW + 600), "warning", "it last ran at"),
         (Tick(), "warning", "it did not run in the last day"),
@@ -149,7 +149,7 @@ def test_a_secret_in_the_cause_of_a_blocked_reaper_is_redacted():
         ([orphan(found_at=NOW - 180.001)], "1 begun"),
         (
             [orphan(), orphan("b", found_at=NOW - 400), orphan("c", found_at=NOW)],
-            f"2 begun and not finished, the first at {timestamp(NOW - 600)}: runners/linux-1",
+            f"2 begun and not finished, the first at {time_of(NOW - 600)}: runners/linux-1",
         ),
     ],
     ids=["no deletion", "in progress", "for too long", "several"],

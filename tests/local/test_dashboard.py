@@ -44,6 +44,7 @@ from ghapp.runners.store import Runners
 from ghapp.settings import Settings
 from ghapp.store.schedule import Schedule
 from ghapp.untrusted_text import visible
+from ghapp.wording import clock_time
 from ghapp.workflow_jobs.demand import PoolDemand
 from tests.report.fleets import fleet_of
 from tests.rules.builders import NOW as BUILT
@@ -313,7 +314,7 @@ def test_of_more_kinds_than_there_are_lines_the_last_are_shown():
                 PoolDemand("linux", 2, 1, 2, 1, oldest_queued_at=NOW),
                 PoolDemand("gpu", 1, 0, 0, 0, oldest_queued_at=NOW - 60),
             ],
-            f"jobs 1 running, 3 queued, the oldest since {timestamp(NOW - 60)[11:19]}",
+            f"jobs 1 running, 3 queued, the oldest since {clock_time(NOW - 60)}",
         ),
     ],
     ids=["none", "running", "queued"],

@@ -15,10 +15,10 @@ from ghapp.pods.degraded_sources import DegradedSource
 from ghapp.pods.phantom_kinds import ADVICE, Phantom, PhantomKind, PhantomReason
 from ghapp.pods.texts import LEAKS_HEADING, rough
 from ghapp.report.check_run import LONGEST, Conclusion
-from ghapp.report.documents import timestamp
 from ghapp.report.fleet_report import report_on
 from ghapp.report.markdown import code
 from ghapp.runners.deletion_progress import Deletion
+from ghapp.wording import time_of
 from tests.report.test_fleet_report import fleet, many
 from tests.rules.builders import NOW, online, present
 from tests.rules.builders import lost as a_lost_runner
@@ -122,14 +122,14 @@ NEVER_RUNNERS = "never a runner's, so kept: another program seems to use `owner_
             ),
             (
                 "2 pods are leaks and are kept by the fuse: so many at once may be a mistake. "
-                f"The oldest: `runners/b`, created at {timestamp(NOW - 9)}."
+                f"The oldest: `runners/b`, created at {time_of(NOW - 9, NOW)}."
             ),
         ),
         (
             ReaperStatus(kept={"Unnamed": 1}, examples={"Unnamed": (("runners/a", NOW),)}),
             (
                 "1 pod runs without a claim and is kept: GitHub never listed a runner of that name, so it may work under another. "
-                f"The oldest: `runners/a`, created at {timestamp(NOW)}."
+                f"The oldest: `runners/a`, created at {time_of(NOW, NOW)}."
             ),
         ),
         (
@@ -157,7 +157,7 @@ NEVER_RUNNERS = "never a runner's, so kept: another program seems to use `owner_
         ),
         (
             ReaperStatus(held_up_since=NOW),
-            f"Since {timestamp(NOW)} no pod could be reaped: for the cause run `ghapp doctor`.",
+            f"Since {time_of(NOW, NOW)} no pod could be reaped: for the cause run `ghapp doctor`.",
         ),
     ],
     ids=[
@@ -244,7 +244,7 @@ def test_incompletely_counted_deaths_are_reported_as_such():
 
 @pytest.mark.parametrize(
     ("seen_at", "expected"),
-    [(NOW - 700, f"last read at {timestamp(NOW - 700)}"), (None, "never read")],
+    [(NOW - 700, f"last read at {time_of(NOW - 700, NOW)}"), (None, "never read")],
     ids=["old", "never"],
 )
 def test_an_unseen_namespace_is_shown_with_a_time_instead_of_an_age(seen_at, expected):
@@ -269,7 +269,7 @@ def test_the_text_does_not_depend_on_the_order_of_phantoms():
 @pytest.mark.parametrize(("count", "title"), [(1, "1 phantom"), (2, "2 phantoms")])
 def test_phantoms_prevent_the_conclusion_success(count, title):
     report = report_on(fleet(online(), phantoms=[phantom(str(number)) for number in range(count)]), NOW)
-    assert (report.title, report.conclusion) == (title, Conclusion.NEUTRAL)
+    assert (report.title.removesuffix(report.title_as_of), report.conclusion) == (title, Conclusion.NEUTRAL)
 
 
 def test_deaths_do_not_change_the_conclusion():
@@ -306,7 +306,7 @@ def test_every_reason_has_a_row():
 def test_no_text_exceeds_githubs_limits_for_any_foreign_text(phantoms, runners):
     evil = "|`<@é\n" * 20
     expected = fleet(
-        *many(runners, lambda number: present(number, name=evil)),
+        *many(runners, lambda number: present(number, name=evil, custom_labels=(f"pool-{number}",))),
         phantoms=[phantom(f"{number}{evil}", reason, evil) for number in range(phantoms) for reason in PhantomReason],
         deaths=[passing(f"{number}{evil}", cause, evil) for number in range(phantoms) for cause in Cause],
         unseen=[StaleNamespace(f"{number}{evil}", None) for number in range(phantoms)],
@@ -314,5 +314,5 @@ def test_no_text_exceeds_githubs_limits_for_any_foreign_text(phantoms, runners):
     report = report_on(expected, NOW)
     assert len(report.text) <= LONGEST
     result = len(re.findall(r"settings/actions/runners/\d+", report.text))
-    left_out = re.search(r"and (\d+) more runners", report.text)
+    left_out = re.search(r"and (\d+) more rows of runners", report.text)
     assert result + (int(left_out.group(1)) if left_out else 0) == runners

@@ -10,16 +10,17 @@ from hypothesis import strategies as st
 
 from ghapp.installations.pool_matching import ALL_POOLS as WHOLE
 from ghapp.pods.blockers import Blocker
-from ghapp.remediation.fuse import Fuse, FuseReason, Position
+from ghapp.remediation.fuse import FUSE_REASONS, Fuse, FuseReason, Position
 from ghapp.report.check_run import LONGEST, RESUME, SWEEP, Conclusion, resume_of, resumes_until
-from ghapp.report.documents import timestamp
 from ghapp.report.fleet import FleetView
 from ghapp.report.fleet_report import report_on
 from ghapp.runners.deletion_progress import Deletion
 from ghapp.runners.next_attempt import NextAttempt
 from ghapp.runners.remains import Remains, RemainsKind
-from ghapp.runners.texts import NOTES, fuse_history
+from ghapp.runners.texts import MOST_NAMED, MOST_OF_A_KIND, NOTES, fuse_history
 from ghapp.runners.verdict import HANG_SECONDS, Limits, Reason
+from ghapp.settings import PoolSettings
+from ghapp.wording import clock_time, time_of
 from ghapp.workflow_jobs.demand import PoolDemand, UnservedJob
 from ghapp.workflow_jobs.job import Job
 from ghapp.workflow_jobs.reason import QueueReason
@@ -29,10 +30,10 @@ from tests.rules.builders import LONG_AGO, MICROSECOND, NOW, lost, online, prese
 LIMITS = Limits()
 STOPPED = proving(position=Position.STOPPED, reason=FuseReason.BATCH_NEVER_ONLINE)
 PAUSE = SimpleNamespace(who="mona", why="network maintenance", at=LONG_AGO, until=None)
-TRIPPED = timestamp(NOW)
+TRIPPED = time_of(NOW, NOW)
 UNTIL = "nothing more is replaced there until an admin resumes it"
 OR_UNTIL = ", or until the pool is stable and no job waits for the lost runners"
-SINCE = timestamp(LONG_AGO)
+SINCE = time_of(LONG_AGO, NOW)
 
 
 def fleet(*runners, **changes) -> FleetView:
@@ -81,7 +82,7 @@ def many(count, make=online):
     ],
 )
 def test_the_title_has_a_few_words_of_each_kind_of_headline_the_worst_first(runners, changes, title):
-    assert report_on(fleet_of(*runners, **changes), NOW).title == title
+    assert report_on(fleet_of(*runners, **changes), NOW).title.removesuffix(f", as of {clock_time(NOW)}") == title
 
 
 BLIND = survey(swept_at=NOW - 300 - MICROSECOND, failing_since=NOW - 200, failure="PermissionMissing")
@@ -183,8 +184,8 @@ PAGE = "https://github.com/organizations/{}/settings/actions/runners/4242"
 def test_a_runners_row_shows_the_start_and_the_reason_of_its_state():
     text = report_on(fleet(lost(4242, name="linux-4vcpu-x7k2p", labels=("self-hosted", "Linux"))), NOW).text
     assert text.splitlines()[-1] == (
-        f"| `linux-4vcpu-x7k2p` | invalidated | {timestamp(NOW)} | RegistrationInvalidated | "
-        f"`linux-4vcpu` | `linux-4vcpu` | waiting since {timestamp(NOW)}: its replacement is the next one |"
+        f"| `linux-4vcpu-x7k2p` | invalidated | {time_of(NOW, NOW)} | RegistrationInvalidated | "
+        f"`linux-4vcpu` | `linux-4vcpu` | waiting since {time_of(NOW, NOW)}: its replacement is the next one |"
     )
 
 
@@ -222,7 +223,9 @@ def test_healed_runners_are_shown_separately_from_open_ones():
     )
     assert ("`linux-1`" in opened, "`linux-2`" in opened) == (True, False)
     assert [line.split(" | ")[0] for line in after.splitlines()[2:]] == ["| `linux-3`", "| `linux-2`"]
-    assert after.splitlines()[2].endswith(f"| RegistrationInvalidated | {timestamp(NOW)} | {timestamp(NOW - 5)} |")
+    assert after.splitlines()[2].endswith(
+        f"| RegistrationInvalidated | {time_of(NOW, NOW)} | {time_of(NOW - 5, NOW)} |"
+    )
 
 
 def test_requests_without_a_successor_for_an_hour_are_shown_apart():
@@ -233,15 +236,17 @@ def test_requests_without_a_successor_for_an_hour_are_shown_apart():
 
 def test_written_off_losses_are_shown_with_the_reason():
     text = report_on(fleet(online(1), written_off(2), written_off(3)), NOW).text
-    assert f"- 2 lost runners of `linux-4vcpu` were written off within 24 hours, the last {timestamp(NOW - 10)}" in text
+    assert (
+        f"- 2 lost runners of `linux-4vcpu` were written off within 24 hours, the last {time_of(NOW - 10, NOW)}" in text
+    )
     assert "`NotNeeded`" in text
 
 
 @pytest.mark.parametrize(
     ("runner", "changes", "expected"),
     [
-        (requested(1, NOW - 7), {}, f"requested since {timestamp(NOW - 7)}: its replacement was requested, and no"),
-        (lost(), {"org_pause": PAUSE}, f"waiting since {timestamp(NOW)}: remediation is paused by mona: network"),
+        (requested(1, NOW - 7), {}, f"requested since {time_of(NOW - 7, NOW)}: its replacement was requested, and no"),
+        (lost(), {"org_pause": PAUSE}, f"waiting since {time_of(NOW, NOW)}: remediation is paused by mona: network"),
         (stuck(), {}, f"waiting since {SINCE}: RBAC lacks a verb; `ghapp doctor` names it (ClusterForbidden)"),
         (present(), {}, "–"),
     ],
@@ -257,11 +262,11 @@ PAUSED = "remediation is paused by mona: network maintenance"
 @pytest.mark.parametrize(
     ("count", "above", "cell"),
     [
-        (2, "", f"waiting since {timestamp(NOW)}: {PAUSED} |"),
+        (2, "", f"waiting since {time_of(NOW, NOW)}: {PAUSED} |"),
         (
             3,
             f"- waiting (pause): {PAUSED}\n\n",
-            f"waiting (pause) since {timestamp(NOW)} |",
+            f"waiting (pause) since {time_of(NOW, NOW)} |",
         ),
     ],
 )
@@ -340,7 +345,7 @@ MASS_LOSS, ONLINE = FuseReason.MASS_LOSS, FuseReason.BATCH_ONLINE
     ids=["just tripped", "a batch is online", "of an older version", "of an older version, later", "resumed"],
 )
 def test_the_reason_of_a_trip_is_shown_beside_the_fuses_last_change(fuse, expected):
-    assert fuse_history(fuse, str) == expected
+    assert fuse_history(fuse, str, NOW) == expected
 
 
 def test_a_paused_org_is_shown_with_the_person_and_the_reason():
@@ -416,7 +421,7 @@ def test_the_summary_shows_the_state_of_a_fuse():
 def test_the_summary_begins_with_its_time_and_what_is_wrong_the_worst_first():
     pause = {"pauses": {"gpu": PAUSE}}
     report = report_on(fleet(online(1), lost(2), **pause), NOW + 7)
-    assert report.summary.startswith(f"**As of {timestamp(NOW + 7)}** (complete list of {timestamp(NOW)}). ")
+    assert report.summary.startswith(f"**As of {time_of(NOW + 7)}** (complete list of {time_of(NOW, NOW)}). ")
     assert report.summary.startswith(report.as_of)
     lines = report.summary.removeprefix(report.as_of).splitlines()
     assert lines[0].startswith(
@@ -426,10 +431,20 @@ def test_the_summary_begins_with_its_time_and_what_is_wrong_the_worst_first():
     assert lines[1].endswith(": `ghapp resume acme --pool gpu`")
 
 
-def test_the_summary_names_the_obstacle_to_sweeps_and_the_next_attempt():
-    attempt = NextAttempt("PermissionMissing", NOW - 200, NOW + 60)
+@pytest.mark.parametrize(
+    ("at", "next_attempt"),
+    [
+        (None, " No next attempt is planned. "),
+        (NOW + 6, " GitHub is asked again until a list is complete. "),
+        (NOW + 600, " GitHub is asked again until a list is complete. "),
+        (NOW + 601, f" GitHub is asked again until a list is complete, not before {time_of(NOW + 601, NOW)}. "),
+    ],
+    ids=["none", "passed when it is read", "before the next post", "later"],
+)
+def test_the_summary_names_the_obstacle_to_sweeps_and_the_next_attempt_also_if_it_is_read_later(at, next_attempt):
+    attempt = NextAttempt("PermissionMissing", NOW - 200, at)
     begin, why, _ = report_on(fleet(survey=BLIND, attempt=attempt), NOW).summary.split("\n\n", 2)
-    assert f" Next attempt due {timestamp(NOW + 60)}. " in begin
+    assert next_attempt in begin
     assert why.startswith(
         "- **Runners cannot be read: the App may not read the organization's runners (PermissionMissing);"
     )
@@ -466,11 +481,12 @@ def test_the_digest_changes_with_each_part_of_the_report(changed):
     assert replace(report, **{changed: getattr(other, changed)}).digest != report.digest
 
 
-@pytest.mark.parametrize("count", [400, 1000])
+@pytest.mark.parametrize("count", [500, 1000])
 def test_a_long_table_is_cut_at_the_end_of_a_row_with_a_count_of_omitted_rows(count):
-    text = report_on(fleet(*many(count, present), fuses={"linux-4vcpu": STOPPED}), NOW).text
+    runners = [present(number, custom_labels=(f"pool-{number}",)) for number in range(count)]
+    text = report_on(fleet(*runners, fuses={"linux-4vcpu": STOPPED}), NOW).text
     assert len(text) <= LONGEST < len(text) + 250, "the text is filled up to one row and the note"
-    left_out = int(re.search(r"… and (\d+) more runners, left out \(GitHub's limit\)\.$", text).group(1))
+    left_out = int(re.search(r"… and (\d+) more rows of runners, left out \(GitHub's limit\)\.$", text).group(1))
     rows = text.partition("\n\n… and")[0].splitlines()
     assert all(each.startswith(("- ", "| ")) and each.endswith((".", " |")) for each in rows if each)
     assert len(re.findall(r"settings/actions/runners/", text)) + left_out == count
@@ -488,8 +504,55 @@ def test_no_text_exceeds_githubs_limits_for_any_foreign_text(count, length):
     assert len(report.text) <= LONGEST
     assert len(report.title) <= 200
     found = re.findall(r"settings/actions/runners/\d+", report.text)
-    left_out = re.search(r"and (\d+) more runners", report.text)
+    left_out = re.search(r"and (\d+) more rows of runners", report.text)
     assert len(found) + (int(left_out.group(1)) if left_out else 0) == count
+
+
+@pytest.mark.parametrize("count", [5, 6, 37])
+def test_many_alike_have_one_row_with_their_number_the_first_names_and_their_page(count):
+    """37 rows of a mass loss differed in the name alone."""
+    made = [lost(number, confirmed_at=NOW - 9 + number % 5) for number in range(100, 100 + count)]
+    known = {"fuses": {"linux-4vcpu": STOPPED}, "pages_url": "https://ghapp.example.com"}
+    report = report_on(fleet(*made, online(1, custom_labels=("gpu",)), **known), NOW)
+    rows = [line for line in report.text.splitlines() if line.startswith("| `linux-")]
+    assert len(rows) == (count if count <= MOST_OF_A_KIND else 1)
+    assert "<br>" not in report.text
+    if count > MOST_OF_A_KIND:
+        page = "https://ghapp.example.com/orgs/acme/runners?pool=linux-4vcpu&state=invalidated"
+        names = ", ".join(f"`{each.name}`" for each in sorted(made, key=lambda each: each.confirmed_at)[:MOST_NAMED])
+        since = f"{time_of(NOW - 9, NOW)} to {time_of(NOW - 5, NOW)}"
+        assert rows[0] == (
+            f"| {names}, …; [{count} in all]({page}) | invalidated | {since} | RegistrationInvalidated | `linux-4vcpu` "
+            f"| `linux-4vcpu` | waiting (fuse) since {since}: the fuse is stopped: {FUSE_REASONS[STOPPED.reason]} |"
+        )
+
+
+def test_few_alike_beside_many_have_a_row_each_and_what_differs_is_not_named():
+    many_lost = [lost(number, custom_labels=("linux-4vcpu", str(number % 2))) for number in range(6)]
+    others = [lost(10, custom_labels=("gpu",), labels=("gpu",)), present(11), requested(12, NOW)]
+    rules = [PoolSettings(org="acme", name="linux-4vcpu", labels=("linux-4vcpu",))]
+    text = report_on(fleet(*many_lost, *others, rules=rules), NOW).text
+    rows = [line for line in text.splitlines() if line.startswith(("| `", "| [`"))]
+    assert len(rows) == 4
+    (grouped,) = [row for row in rows if "; 6 in all |" in row]
+    assert "| `linux-4vcpu` | different ones | waiting since" in grouped
+
+
+def test_the_title_names_the_pool_of_what_is_wrong_where_there_are_several():
+    gpu = online(9, custom_labels=("gpu",))
+    assert report_on(fleet(lost(1), online(2)), NOW).title == "1 of 2 runners lost"
+    assert report_on(fleet(lost(1), online(2), gpu), NOW).title == "1 of 2 runners lost (linux-4vcpu)"
+    in_both = report_on(fleet(lost(1), online(2), lost(8, custom_labels=("gpu",)), gpu), NOW)
+    assert in_both.title == "2 runners lost"
+
+
+def test_numbers_that_are_posted_later_have_their_time_in_the_title_which_causes_no_post():
+    """ "1 job without a runner" was read while two waited: the second one is posted with the numbers, in 10 minutes."""
+    first, later = (report_on(fleet(online(1), present(2)), at) for at in (NOW, NOW + 60))
+    assert first.title == f"1 runner offline, as of {clock_time(NOW)}"
+    assert later.title == f"1 runner offline, as of {clock_time(NOW + 60)}"
+    assert first.digest == later.digest
+    assert report_on(fleet(online(1)), NOW).title == "1 runner healthy"
 
 
 makers = st.sampled_from([online, present, suspect, lost, replaced, starting, unknown])
@@ -529,9 +592,9 @@ def test_a_pool_without_jobs_and_online_runners_has_no_row():
 def test_jobs_that_no_online_runner_can_take_are_counted_by_pool_and_reason():
     jobs = [unserved(1, NOW - 400), unserved(2, NOW - 500), unserved(3, NOW - 600, QueueReason.POOL_PAUSED, "gpu")]
     report = report_on(fleet(unserved=jobs), NOW)
-    assert report.title == "3 jobs without a runner"
-    assert f"| `linux-4vcpu` | RunnersOffline | 2 | {timestamp(NOW - 500)} |" in report.text
-    assert f"| `gpu` | PoolPaused | 1 | {timestamp(NOW - 600)} |" in report.text
+    assert report.title == f"3 jobs without a runner, as of {clock_time(NOW)}"
+    assert f"| `linux-4vcpu` | RunnersOffline | 2 | {time_of(NOW - 500, NOW)} |" in report.text
+    assert f"| `gpu` | PoolPaused | 1 | {time_of(NOW - 600, NOW)} |" in report.text
     assert report.digest != report_on(fleet(unserved=jobs[:2]), NOW).digest
 
 

@@ -87,7 +87,7 @@ def test_the_title_of_a_passing_gate_that_settles_says_that_it_must_keep_passing
 
 def test_the_summary_has_the_missing_condition_the_deadline_and_the_effect_on_users():
     summary = report_of(NOT_ONLINE).summary
-    assert "until 2026-09-21T14:13:20Z" in summary
+    assert "until 2026-09-21 14:13:20 UTC" in summary
     assert "0 runners of pink online, 1 needed" in summary
     assert "no outage" in summary
 

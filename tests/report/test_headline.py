@@ -14,7 +14,6 @@ from ghapp.pods.blockers import Blocker
 from ghapp.pods.degraded_sources import DegradedSource
 from ghapp.pods.phantom_kinds import ADVICE, KNOWN_SOON, Phantom, PhantomKind, PhantomReason, key
 from ghapp.remediation.fuse import Fuse, FuseReason, Position
-from ghapp.report.documents import time_of
 from ghapp.report.fleet import by_pool
 from ghapp.report.fleet_report import report_on
 from ghapp.report.headline import HeadlineKind, Severity
@@ -27,7 +26,7 @@ from ghapp.runners.verdict import Limits, Reason
 from ghapp.terminal.tables import headlines_text
 from ghapp.versions.lifetime import DAY, NOTICE_SECONDS, WARNING_SECONDS, EndDates, VersionLimits
 from ghapp.web.pages.views.overview import overview
-from ghapp.wording import clock_time
+from ghapp.wording import clock_time, time_of
 from ghapp.workflow_jobs.demand import PoolDemand, UnservedJob
 from ghapp.workflow_jobs.job import Job
 from ghapp.workflow_jobs.reason import QueueReason
@@ -812,7 +811,7 @@ def test_a_loop_of_ephemeral_runners_is_a_headline_though_none_is_online(ended, 
 
 def test_a_pause_with_an_end_says_when_it_ends():
     (paused,) = [each for each in found(online(), org_pause=ENDING) if each.kind is HeadlineKind.PAUSED]
-    assert paused.step == f"nothing to do: the pause ends at {time_of(NOW + 600)}; to end it now"
+    assert paused.step == f"wait until the pause ends at {time_of(NOW + 600)}, or end it now"
 
 
 def test_a_title_counts_offline_and_unknown_runners_apart_and_names_no_state_without_a_runner():

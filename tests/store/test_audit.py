@@ -37,6 +37,15 @@ async def test_the_log_has_the_latest_first_and_no_more_than_its_bound(redis, mo
     assert 0 < await redis.ttl(keys.audit(7)) <= KEPT_SECONDS
 
 
+async def test_entries_are_in_the_order_of_their_times_also_if_what_began_first_ended_last(redis):
+    log = AuditLog(redis)
+    sweep = PAUSE._replace(at=NOW - 30, action="sweep", result="queued")
+    for entry in (sweep, PAUSE._replace(at=NOW - 25), PAUSE._replace(at=NOW - 20)):
+        await log.record(7, entry)
+    await log.conclude(7, sweep, "found no suspect")
+    assert [each.at - NOW for each in await log.latest(7, 9)] == [-20, -25, -30]
+
+
 async def test_an_entry_stands_before_its_change_is_made_and_stays_after_a_crash(redis):
     log = AuditLog(redis)
 

@@ -101,11 +101,35 @@ async def test_a_job_is_counted_once_for_any_order_of_its_deliveries(redis, deli
         assert step.waits == counted({f"wait:{bucket_of(42)}": 1}).waits
 
 
+async def test_the_longest_wait_is_that_of_all_jobs_of_a_step_and_of_all_pools(redis):
+    waits = {POOL: (30, 42, 5), "made-up": (44,), "also-made-up": (43, 1)}
+    for pool, seconds in waits.items():
+        jobs = [JOB._replace(id=int(f"{len(pool)}{each}"), queued_at=NOW - each) for each in seconds]
+        await Demand(redis).record(ORG, jobs, {job.id: pool for job in jobs}, NOW)
+    for _ in range(2):
+        await HistoryStore(redis).record(ORG, seen(), NOW)
+    found = [(await five_minutes(redis, pool))[STEP].wait_times for pool in (POOL, OTHER_POOL, ALL_POOLS)]
+    assert [(each.most, each.total) for each in found] == [(42, 77), (44, 88), (44, 165)]
+    assert {hour.wait_times.most for hour in (await hours(redis)).values()} == {42}
+
+
+async def test_time_without_a_complete_list_is_in_the_steps_of_all_pools_once(redis):
+    history = HistoryStore(redis)
+    await history.record(ORG, seen(STEP), STEP)
+    for at, seconds in ((STEP + 60, 60), (STEP + 120, 120), (STEP + 120, 120)):
+        await history.record(ORG, HistorySample(at, {}, {}, blind={STEP: seconds}), at)
+    await history.record(ORG, seen(STEP + 180)._replace(blind={STEP: 180}), STEP + 180)
+    for pool in (POOL, ALL_POOLS):
+        step = (await five_minutes(redis, pool))[STEP]
+        assert (step.samples, step.count("blind_seconds")) == (2, 180)
+    assert sum(hour.count("blind_seconds") for hour in (await hours(redis)).values()) == 180
+
+
 async def test_a_job_whose_record_is_unreadable_is_counted_and_recorded(redis):
     await redis.hset(keys.jobs(ORG), str(JOB.id), b"\xc1")
     await Demand(redis).record(ORG, [JOB], {JOB.id: POOL}, NOW)
     assert await Demand(redis).all(ORG) == [JOB]
-    assert await redis.hvals(keys.history_counts(ORG)) == [b"1", b"42", b"1"]
+    assert await redis.hvals(keys.history_counts(ORG)) == [b"1", b"42", b"1", b"42"]
 
 
 async def test_a_death_is_counted_once_by_its_cause(redis):
@@ -157,7 +181,7 @@ async def test_counts_are_deleted_after_they_were_joined_and_not_before(redis):
     await Demand(redis).record(ORG, [JOB], {JOB.id: POOL}, NOW)
     history, over = HistoryStore(redis), STEP + STEP_SECONDS + JOINED_AFTER_SECONDS
     await history.record(ORG, seen(over), over)
-    assert await redis.hlen(keys.history_counts(ORG)) == 3
+    assert await redis.hlen(keys.history_counts(ORG)) == 4
     await history.record(ORG, seen(over + 1), over + 1)
     assert await redis.exists(keys.history_counts(ORG)) == 0
     await history.record(ORG, seen(over + 2), over + 2)

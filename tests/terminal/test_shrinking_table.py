@@ -146,7 +146,7 @@ def test_a_request_without_a_successor_for_an_hour_is_no_loss_any_more():
     ("at", "text"),
     [
         ("2026-11-22T09:10:11Z", "0 s ago"),
-        ("2026-11-22T09:08:12Z", "119 s ago"),
+        ("2026-11-22T09:08:12Z", "1 min 59 s ago"),
         ("2026-11-22T09:08:11Z", "2 min ago"),
         ("2026-11-22T08:56:11Z", "14 min ago"),
         ("2026-11-22T07:10:11Z", "2 h ago"),

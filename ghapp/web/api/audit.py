@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
@@ -38,5 +39,5 @@ class ApiAudit:
         """Returns an entry of the audit log without a result."""
         who = await self._authenticator.who(request)
         channel = self._authenticator.channel
-        address = "" if channel is Channel.COMMAND else address_of(request)
+        address = socket.gethostname() if channel is Channel.COMMAND else address_of(request)
         return AuditEntry(self._clock(), who, channel, action, subject, why, "", address)

@@ -38,7 +38,7 @@ from ghapp.runners.evidence import Evidence
 from ghapp.runners.page_views import RunnerLine, lines
 from ghapp.settings import Settings
 from ghapp.store import keys
-from ghapp.store.audit import BEGUN, AuditEntry, ChangeOutcome, Trail
+from ghapp.store.audit import BEGUN, AuditEntry, ChangeOutcome, Channel, Trail
 from ghapp.store.audit import MOST as MOST_ENTRIES
 from ghapp.store.presses import Press
 from ghapp.store.stores import Stores
@@ -46,6 +46,7 @@ from ghapp.web.cache import Cache
 from ghapp.web.fleet_view import MOST_ORGS, FleetReader, OrgState
 from ghapp.web.gates import LoadedGates, PoolGates, load_gates
 from ghapp.web.operation import Clock
+from ghapp.web.pages.audit_entries import LATEST
 from ghapp.web.pages.views.charts import ChartView, Sparkline
 from ghapp.web.pages.views.history import SPARK_STEPS, ChartSpan, pool_sparkline, wait_chart
 from ghapp.web.pages.views.overview import OverviewPage, overview
@@ -200,7 +201,7 @@ class PageData:
         """Returns what held up the replacements of an incident from outside."""
         entries = await self.audited(org_state.installation.id, MOST_ENTRIES)
         changes = [
-            PauseChange(each.at, each.who, each.action, each.subject, each.why, each.until)
+            PauseChange(each.at, each.who, each.action, each.subject, each.why, each.until, each.result)
             for each in entries
             if each.action in (PAUSE, RESUME) and each.result != BEGUN
         ]
@@ -408,6 +409,13 @@ class PageData:
     async def audited(self, installation: int | None, most: int, trail: Trail = Trail.CHANGES) -> list[AuditEntry]:
         """Returns the latest entries of an organization's audit log; None: of what concerns all organizations."""
         return await self._audit.latest(keys.ALL_ORGS if installation is None else installation, most, trail)
+
+    async def last_change_by(self, org_state: OrgState, who: str) -> AuditEntry | None:
+        """Returns the last change by a button of this visitor, also one without effect; None if it is not recent."""
+        installation = org_state.installation.id
+        trails = [await self.audited(installation, LATEST, each) for each in (Trail.CHANGES, Trail.ATTEMPTS)]
+        found = [each for trail in trails for each in trail if (each.channel, each.who) == (Channel.PAGE, who)]
+        return max(found, key=lambda each: each.at, default=None)
 
     async def begin_press(self, org_state: OrgState, topic: str, entry: AuditEntry) -> str:
         """Records a press whose work a worker does, before the work is enqueued; returns its id."""

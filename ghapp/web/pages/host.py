@@ -13,7 +13,6 @@ from starlette.routing import Route
 from ghapp.errors import GitHubError, StoreUnavailableError
 from ghapp.installations.scope import ScopeKind
 from ghapp.installations.scope_paths import path_segment
-from ghapp.report.documents import timestamp
 from ghapp.settings import Settings
 from ghapp.store.presses import Press
 from ghapp.web.operation import Clock
@@ -22,7 +21,8 @@ from ghapp.web.pages.access import PageAccess, Visitor
 from ghapp.web.pages.data import PageData
 from ghapp.web.pages.page import NoSuchPageError, OtherAnswerError, Page, Visit, is_live_part
 from ghapp.web.pages.page_key import PARAMETER
-from ghapp.web.pages.shell import NOTICES, PageShell, banner, navigation
+from ghapp.web.pages.shell import NOTICES, PageShell, banner, did, navigation, notice
+from ghapp.wording import time_of
 
 MOST_MANAGED = 20
 """With more installations only a browser with the key sees the dead letters of all of them."""
@@ -122,6 +122,8 @@ class PageHost:
         press_id = request.query_params.get("press", "")[:LONGEST_PRESS]
         if press_id and not is_live_part(request):
             request.state.press = await self.data.press(org_state, press_id)
+        elif request.query_params.get("done") and not is_live_part(request):
+            request.state.changed = await self.data.last_change_by(org_state, visitor.name)
         return Visit(request, visitor, org_state, rights, self.data, self.settings, self.clock)
 
     async def manages_all(self, visitor: Visitor) -> bool:
@@ -148,6 +150,12 @@ class PageHost:
         query = "&".join(part for part in asked if not part.startswith(("done=", "press=")))
         press: Press | None = getattr(request.state, "press", None)
         outcome = "" if press is None else banner(press, self.clock())
+        done = request.query_params.get("done", "")
+        noticed = NOTICES.get(done, "")  # of a press, and where no organization's audit log has it
+        if press is not None and noticed:
+            noticed = f"{did(press.entry)}. {noticed}"
+        elif hasattr(request.state, "changed"):
+            noticed = notice(done, request.state.changed, self.clock())
         waits_for = "" if press is None or press.outcome else request.query_params["press"]
         return PageShell(
             root=root,
@@ -157,10 +165,10 @@ class PageHost:
             who=visitor.name,
             is_signed_in=not visitor.has_key,
             form_token=self.access.form_token(visitor),
-            notice=outcome or NOTICES.get(request.query_params.get("done", ""), ""),
+            notice=outcome or noticed,
             outcome=f"{root}orgs/{path_segment(org)}/presses/{quote(waits_for, safe='')}" if waits_for else "",
             live=(f"{here}?{query}" if query else here) if live else "",
-            now=timestamp(float(int(self.clock()))),
+            now=time_of(self.clock()),
         )
 
     def render(self, request: Request, template: str, status: int = 200, **values: Any) -> Response:

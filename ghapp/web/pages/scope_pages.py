@@ -6,7 +6,7 @@ from ghapp.store.audit import Trail
 from ghapp.web.pages.audit_entries import ALL_ENTRIES, most_entries, shows_latest_entries
 from ghapp.web.pages.page import Page, Values, Visit
 from ghapp.web.pages.views.github_status import github_page
-from ghapp.web.pages.views.history import history_page, pool_asked, span_asked
+from ghapp.web.pages.views.history import history_page, pool_asked, span_asked, span_holding
 from ghapp.web.pages.views.system import audit_lines
 
 
@@ -42,6 +42,8 @@ async def _history(visit: Visit) -> Values:
     span = span_asked(asked.get("span", ""), asked.get("from", ""), asked.get("to", ""), now)
     pool = pool_asked(asked.get("pool", ""), pools)
     steps = await visit.data.history(visit.org_state, pool, span)
+    if not any(asked.get(name) for name in ("span", "from", "to")):
+        span = span_holding(steps, now)
     return {"page": history_page(steps, pool, pools, span, now)}
 
 

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ghapp.installations.scope_paths import path_segment
+from ghapp.store.audit import AuditEntry
 from ghapp.store.presses import Press
 from ghapp.web.pages.views.wording import due
+from ghapp.wording import clock_time
 
 NOTICES = {
     "sweep": "A sweep is queued. Its outcome is shown here when it is known.",
@@ -26,6 +28,9 @@ NOTICES = {
     "wrong-key": "The key in that address is wrong, or of an earlier start of ghapp up: each start prints another one.",
 }
 """Results of buttons, by the code in the address; no text from the address is ever shown."""
+
+NOTICE_SECONDS = 60.0
+"""How long after a change its notice is shown: an address is reloaded, kept and passed on."""
 
 
 class NavigationLink(NamedTuple):
@@ -66,17 +71,34 @@ class PageShell:
     now: str = ""
 
 
+def notice(done: str, entry: AuditEntry | None, now: float) -> str:
+    """Returns the notice of a button, with what was changed and when; empty if it is not the visitor's or is old.
+
+    Args:
+        done: the code in the address.
+        entry: of the audit log, with the last change by the visitor; None: there is none.
+        now: epoch seconds.
+    """
+    if entry is None or entry.result != done or now - entry.at > NOTICE_SECONDS or done not in NOTICES:
+        return ""
+    return f"{did(entry)}. {NOTICES[done]}"
+
+
+def did(entry: AuditEntry) -> str:
+    """Returns what was done, and when: `Pause linux, 14:13:20 UTC`."""
+    return f"{entry.change[:1].upper()}{entry.change[1:]}, {clock_time(entry.at)}"
+
+
 def banner(press: Press, now: float) -> str:
     """Returns what a button did, or what its work waits for, in sentences; empty if neither is known yet."""
-    did = press.entry.change
-    did = f"{did[:1].upper()}{did[1:]}"
+    what = did(press.entry)
     if press.outcome:
-        return f"{did}: {press.outcome}."
+        return f"{what}: {press.outcome}."
     if not press.waits_for:
         return ""
     again, last = due(press.next_at, now), due(press.ends_at, now)
     ends = "" if last is None else f", for the last time {last.text}"
-    return f"{did} waits: {press.waits_for}." + ("" if again is None else f" It is tried again {again.text}{ends}.")
+    return f"{what} waits: {press.waits_for}." + ("" if again is None else f" It is tried again {again.text}{ends}.")
 
 
 def navigation(org: str, sections: Mapping[str, str]) -> tuple[NavigationLink, ...]:

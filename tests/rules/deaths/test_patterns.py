@@ -112,7 +112,7 @@ def test_the_worst_come_first_and_their_number_is_bounded():
     [
         (DeathPattern(NODE, "n", 3, NOW, alone=False), "3 deaths on node `n` within seven days."),
         (DeathPattern(NODE, "n", 3, NOW, alone=True), "All 3 deaths within seven days are on node `n`."),
-        (DeathPattern(POOL, "n", 4, NOW, alone=True), "All 4 deaths since 1970-01-12T13:46:40Z are of pool `n`."),
+        (DeathPattern(POOL, "n", 4, NOW, alone=True), "All 4 deaths since 1970-01-12 13:46:40 UTC are of pool `n`."),
         (DeathPattern(IMAGE, "n", 5, NOW, alone=False), "5 deaths with the image `n` within 24 hours."),
     ],
     ids=["node", "node-alone", "pool-alone", "image"],

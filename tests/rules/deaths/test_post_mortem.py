@@ -261,15 +261,15 @@ def test_the_job_is_linked_only_by_a_plain_address():
 @pytest.mark.parametrize(
     ("at", "text", "line"),
     [
-        (NOW, "ended: failure", "- 2026-09-21T14:13:20Z: ended: failure"),
+        (NOW, "ended: failure", "- 2026-09-21 14:13:20 UTC: ended: failure"),
         (None, "no re-run is known", "- No re-run is known"),
-        (NOW, "GitHub refused it: too [old](x)", "- 2026-09-21T14:13:20Z: GitHub refused it: too <code>&#91;old&#93;&#40;x&#41;</code>"),
+        (NOW, "GitHub refused it: too [old](x)", "- 2026-09-21 14:13:20 UTC: GitHub refused it: too <code>&#91;old&#93;&#40;x&#41;</code>"),
     ],
 )  # fmt: skip
 def test_the_jobs_story_is_listed_an_event_a_line(at, text, line):
     story = [StoryEvent(NOW - 60, StoryStep.QUEUED, "queued"), StoryEvent(at, StoryStep.ENDED, text)]
     summary = post_mortem_report(death(), death().job, is_private=True, story=story).summary
-    assert f"- 2026-09-21T14:12:20Z: queued\n{line}\n" in summary
+    assert f"- 2026-09-21 14:12:20 UTC: queued\n{line}\n" in summary
 
 
 def test_the_rerun_button_is_shown_if_it_is_enabled():
@@ -302,7 +302,7 @@ def test_common_facts_of_deaths_are_shown_without_the_node_in_public():
     )
     assert "- It is death number 3 on node `node-1` within seven days." in private.text
     assert "- It is death number 3 on its node within seven days." in public.text
-    assert "- 4 runners of pool `vm` died since 2026-09-21T14:03:20Z." in public.text
+    assert "- 4 runners of pool `vm` died since 2026-09-21 14:03:20 UTC." in public.text
     alone = post_mortem_report(death(), death().job, is_private=True, common=Correlation(1, 2, NOW))
     assert "\n- " not in alone.text
 
@@ -312,7 +312,7 @@ def test_the_text_has_the_facts_and_both_logs():
     assert post_mortem_report(dead, dead.job, is_private=True).text == (
         "### For the platform team\n\nRaise `resources.limits.memory`.\n\n"
         "| Fact | Value |\n| --- | --- |\n| Cause | `host-oom` |\n| Job | `test` |\n| Pool | – |\n| Runner | `linux-x7k2p` |\n"
-        "| Ended | 2026-09-21T14:13:20Z |\n| Exit code | 137 |\n| Signal | 9 |\n| Reason | `OOMKilled` |\n"
+        "| Ended | 2026-09-21 14:13:20 UTC |\n| Exit code | 137 |\n| Signal | 9 |\n| Reason | `OOMKilled` |\n"
         "| Pod | `runners/linux-x7k2p` |\n| Node | `node-1` |\n\n"
         "### Last lines of the runner's log\n\n```text\nRunning job: test\n```\n\n"
         "### Log of its node, from one minute before to one minute after\n\n```text\nkernel: Out of memory\n```"

@@ -17,22 +17,25 @@ from ghapp.incidents.history import (
     COUNTS,
     GAUGES,
     HOUR_SECONDS,
+    LONGEST,
     SPREAD_BOUNDS,
     STEP_SECONDS,
     SUCCESSOR_SECONDS,
     HistoryStep,
+    TimeSpread,
+    all_times,
     at_least,
+    blind_steps,
     bucket_of,
     counted,
     folded,
     joined,
     losses,
-    percentile,
     pool_of_job,
     repeated,
     sample,
+    sample_without_list,
     sampled,
-    spread_of,
     step_of,
 )
 from ghapp.installations.pool_matching import ALL_POOLS, OTHER_POOL, PoolMatcher
@@ -44,9 +47,11 @@ from tests.rules import builders
 from tests.rules.builders import NOW
 
 POOL, RULES = "linux-4vcpu", ()
+STEP = step_of(NOW)
 numbers = st.integers(0, 10_000)
 gauges = st.dictionaries(st.sampled_from(GAUGES), numbers)
 SPREADS = [f"{name}:{bucket}" for name in ("wait", "heal") for bucket in range(len(SPREAD_BOUNDS) + 1)]
+SPREADS += LONGEST
 counts = st.dictionaries(st.sampled_from([*COUNTS, *(f"death:{each.value}" for each in Cause), *SPREADS]), numbers)
 moments = st.integers(0, 2 * HOUR_SECONDS)
 samples = st.lists(st.tuples(gauges, moments), max_size=8)
@@ -88,7 +93,7 @@ def test_an_hour_is_computed_from_its_samples(seen):
     assert folded(of(seen), HOUR_SECONDS) == whole
 
 
-@given(st.lists(st.tuples(gauges, moments), min_size=1, max_size=8))
+@given(st.lists(st.tuples(gauges, st.integers(0, HOUR_SECONDS - 1)), min_size=1, max_size=8))
 def test_a_step_has_the_last_the_mean_and_the_peak_of_its_samples(seen):
     step = reduce(joined, (sampled(*each) for each in seen))
     latest = max(at for _, at in seen)
@@ -105,6 +110,14 @@ def test_a_repeated_sample_counts_as_often_as_sweeps_found_it(times, mean):
     found = repeated(step, times)
     assert (found.samples, found.mean("healthy"), found.highest("healthy")) == (2 + times, pytest.approx(mean), 6)
     assert found.last_of("healthy") == 6
+
+
+@pytest.mark.parametrize("later", [1, 299, 3000])
+def test_a_sample_is_later_than_one_that_version_0_2_0_dated_by_epoch_seconds(later):
+    hour = step_of(NOW, HOUR_SECONDS)
+    before = sampled({"healthy": 2}, hour)._replace(at=hour)
+    for both in ((before, sampled({"healthy": 1}, hour + later)), (sampled({"healthy": 1}, hour + later), before)):
+        assert joined(*both).last_of("healthy") == 1
 
 
 def test_a_gap_has_no_sample_to_repeat():
@@ -139,7 +152,7 @@ def test_a_step_begins_at_a_multiple_of_its_width(at, begin):
 
 
 def test_zeros_at_the_end_are_not_stored():
-    assert sampled({"healthy": 3, "busy": 0}, NOW) == HistoryStep(1, int(NOW), (3,), (3,), (3,))
+    assert sampled({"healthy": 3, "busy": 0}, NOW) == HistoryStep(1, int(NOW) % HOUR_SECONDS, (3,), (3,), (3,))
     assert sampled({}, NOW).last == ()
 
 
@@ -202,14 +215,32 @@ def test_a_loss_counts_in_the_step_of_its_confirmation_and_its_healing_in_that_o
     lost = lost._replace(replaced_at=NOW - 690, successor=2, healed_at=NOW - 60)
     found = seen_by(lost, builders.online(2)).counts
     assert found[POOL, step_of(NOW - 700)] == found[ALL_POOLS, step_of(NOW - 700)] == {"lost": 1}
-    assert found[POOL, step_of(NOW - 60)] == {"healed": 1, "heal_seconds": 700, "heal:9": 1}
+    assert found[POOL, step_of(NOW - 60)] == {
+        "healed": 1,
+        "heal_seconds": 700,
+        "heal:9": 1,
+        "longest_heal": 700,
+    }
     assert len(found) == 4
 
 
 def spread(*seconds):
-    """The spread of these values."""
-    found = counted(Counter(f"wait:{bucket_of(each)}" for each in seconds))
-    return found.waits
+    """These values as waits of one step."""
+    found = Counter(f"wait:{bucket_of(each)}" for each in seconds)
+    return counted({**found, "waited_seconds": sum(seconds), "longest_wait": max(seconds, default=0)}).wait_times
+
+
+def as_recorded_before(times):
+    """The values as a version recorded them that did not know the longest one."""
+    return times._replace(longest=0)
+
+
+def exact(seconds, share):
+    return sorted(seconds)[ceil(share * len(seconds)) - 1]
+
+
+seconds_lists = st.lists(st.integers(0, 200_000), min_size=1, max_size=60)
+shares = st.sampled_from([0.5, 0.95])
 
 
 @pytest.mark.parametrize(
@@ -223,33 +254,86 @@ def spread(*seconds):
         ((5,) * 95 + (3600,) * 5, 0.5, 4),
         ((5,) * 95 + (3600,) * 5, 0.95, 5),
         ((5,) * 94 + (3600,) * 6, 0.95, 2100),
-        ((10**9,), 0.95, 86_400),
+        ((10**9,), 0.95, 10**9),
         ((322,), 0.95, 322),
         ((322,), 0.5, 322),
+        ((365, 373, 380, 403), 0.5, 352),
+        ((365, 373, 380, 403), 0.95, 403),
     ],
 )
 def test_a_percentile_is_estimated_within_its_bucket(seconds, share, found):
-    assert percentile(spread(*seconds), share, sum(seconds)) == found
+    assert spread(*seconds).percentile(share) == found
 
 
-@given(st.lists(st.integers(1, 80_000), min_size=1, max_size=60), st.sampled_from([0.5, 0.95]))
-def test_a_percentile_is_off_by_less_than_its_bucket(seconds, share):
-    exact = sorted(seconds)[ceil(share * len(seconds)) - 1]
-    bucket = bucket_of(exact)
+@given(seconds_lists, shares)
+def test_a_percentile_exceeds_no_value_and_is_off_by_less_than_its_bucket(seconds, share):
+    """Of heals of 373 s, and none longer than 403 s, p95 was shown as 9 min 39 s."""
+    found, bucket = spread(*seconds).percentile(share), bucket_of(exact(seconds, share))
     low = SPREAD_BOUNDS[bucket - 1] if bucket else 0
-    assert low <= percentile(spread(*seconds), share, sum(seconds)) <= SPREAD_BOUNDS[bucket]
+    assert low <= found <= min([max(seconds), *SPREAD_BOUNDS[bucket : bucket + 1]])
 
 
-@given(st.lists(st.integers(1, 80_000), min_size=1, max_size=19), st.sampled_from([0.5, 0.95]))
-def test_a_percentile_of_few_values_exceeds_the_longest_by_no_more_than_the_sum_permits(seconds, share):
-    """Of one value, and of two, p95 is at most their sum: one runner that healed in 322 s was shown as 585 s."""
-    found = percentile(spread(*seconds), share, sum(seconds))
-    assert found <= max(sum(seconds), 2) / max(1, len(seconds) - ceil(share * len(seconds)) + 1) + 1
+@given(seconds_lists, shares)
+def test_where_the_longest_value_is_not_known_a_percentile_is_within_its_bucket(seconds, share):
+    found, bucket = as_recorded_before(spread(*seconds)).percentile(share), bucket_of(exact(seconds, share))
+    assert (SPREAD_BOUNDS[bucket - 1] if bucket else 0) <= found <= [*SPREAD_BOUNDS, sum(seconds)][bucket]
 
 
-@given(st.lists(st.integers(0, 80_000), max_size=30), st.lists(st.integers(0, 80_000), max_size=30))
-def test_percentiles_of_joined_steps_are_those_of_all_values(some, others):
-    assert spread_of([spread(*some), spread(*others)]) == spread(*some, *others)
+@given(st.lists(st.tuples(seconds_lists, st.booleans()), max_size=4), shares)
+def test_percentiles_of_joined_steps_are_those_of_all_values(several, share):
+    """In any grouping; where a step has no longest value, what its values do not exceed takes its place."""
+    times = [as_recorded_before(spread(*each)) if is_old else spread(*each) for each, is_old in several]
+    every = [second for each, _ in several for second in each]
+    assert all_times(times) == all_times([all_times(times[:2]), all_times(times[2:])])
+    assert all_times(times)[:2] == spread(*every)[:2]
+    assert max(every, default=0) <= all_times(times).most
+    if not any(is_old for _, is_old in several):
+        assert all_times(times).percentile(share) == spread(*every).percentile(share)
+
+
+@given(st.lists(seconds_lists, min_size=1, max_size=4))
+def test_the_longest_value_of_joined_steps_is_the_longest_of_all(several):
+    steps = [
+        counted({**Counter(f"heal:{bucket_of(each)}" for each in seconds), "longest_heal": max(seconds)})
+        for seconds in several
+    ]
+    assert reduce(joined, steps).heal_times.most == max(map(max, several))
+
+
+def test_a_longest_value_of_some_of_the_values_alone_bounds_none_of_the_others():
+    """The version that records it was begun in the middle of the step."""
+    both = at_least(counted({"wait:8": 1, "waited_seconds": 500}), {"wait:4": 1, "longest_wait": 25})
+    assert both.wait_times.most == 500
+    assert TimeSpread().most == 0
+
+
+def blind_survey(*spans, failing_since=None, swept_at=NOW):
+    return Survey(swept_at=swept_at, blind=spans, failing_since=failing_since)
+
+
+@pytest.mark.parametrize(
+    ("survey", "found"),
+    [
+        (blind_survey(), {}),
+        (blind_survey((NOW - 100, NOW - 70.4)), {step_of(NOW - 100): 30}),
+        (blind_survey((STEP - 30, STEP + 20)), {STEP - 300: 30, STEP: 20}),
+        (blind_survey((STEP - 290, STEP - 280), (STEP - 90, STEP)), {STEP - 300: 100}),
+        (blind_survey((NOW - 86_400, STEP - 600)), {STEP - 1200: 300, STEP - 900: 300}),
+        (blind_survey(failing_since=NOW - 10, swept_at=NOW - 70), {STEP: 70}),
+        (blind_survey(swept_at=NOW - 301), {STEP: 1}),
+    ],
+    ids=["none", "within a step", "over two", "twice", "since long ago", "still", "no sweep ran"],
+)
+def test_a_step_has_the_seconds_that_no_complete_list_covers(survey, found):
+    assert blind_steps(survey, STEP - 1000, NOW) == found
+    if len(found) < 2:
+        assert sample_without_list(survey, NOW).blind == found
+
+
+def test_a_complete_list_adds_the_blind_time_before_it_also_if_that_was_long():
+    survey = blind_survey((NOW - 8000, NOW - 60))
+    seen = sample((), (), survey, Limits(), RULES, NOW, NOW - 8000)
+    assert sum(seen.blind.values()) == 7940
 
 
 @pytest.mark.parametrize(("since", "found"), [(NOW - 10, 1), (NOW - 9.9, 0)])

@@ -57,8 +57,8 @@ def test_a_document_says_whether_its_fuse_is_that_of_all_pools(of_all):
 @pytest.mark.parametrize(
     ("claim", "text"),
     [
-        (CLAIM, "its controller claims that pod pod-1 is busy with job 42 until 2026-09-21T14:14:20Z"),
-        (CLAIM._replace(job_id=None), "its controller claims that pod pod-1 is busy until 2026-09-21T14:14:20Z"),
+        (CLAIM, "its controller claims that pod pod-1 is busy with job 42 until 2026-09-21 14:14:20 UTC"),
+        (CLAIM._replace(job_id=None), "its controller claims that pod pod-1 is busy until 2026-09-21 14:14:20 UTC"),
     ],
     ids=["with a job", "without one"],
 )

@@ -125,7 +125,10 @@ def test_deliveries_that_are_all_more_than_an_hour_late_are_late(ages, is_late):
 
 
 def test_the_delay_of_deliveries_that_are_hours_late_is_reported():
-    assert in_words(completeness(facts(arrivals=overdue(7300.0, 7200.0, 7250.0)), NOW)) == "deliveries arrive 2 h late"
+    assert (
+        in_words(completeness(facts(arrivals=overdue(7300.0, 7200.0, 7250.0)), NOW))
+        == "deliveries arrive 2 h 1 min late"
+    )
 
 
 @pytest.mark.parametrize(("after", "lasts"), [(-MICROSECOND, True), (0.0, False)])

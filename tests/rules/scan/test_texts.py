@@ -61,7 +61,7 @@ def test_it_says_all_that_is_wrong_and_what_to_do():
         "acme: 1 of 3 runners of linux-4vcpu is offline",
         "since when they are offline is not known: GitHub does not report it",
         "between the lists: 1 missing from the second list, 1 registered",
-        "1 job waits 60 min: no runner has the label nope0 (NoRunnerWithLabels)",
+        "1 job waits 1 h: no runner has the label nope0 (NoRunnerWithLabels)",
         "labels of waiting jobs that no runner has: nope0 (1 job)",
         "labels of runners that no job asked for, of those that were read: unused (1 runner)",
         "runner group gpus: 1 repository only",

@@ -132,7 +132,7 @@ def test_the_typical_wait_is_the_median_of_the_jobs_that_started_within_the_hour
     found = explained([busy(), busy()], running, ended=waits)
     assert found.typical_wait_seconds == 90
     assert found.text == "all 2 runners of linux-4vcpu are busy"
-    assert found.next[0] == ("wait", "median wait 90 s (jobs started in the last hour)")
+    assert found.next[0] == ("wait", "median wait 1 min 30 s (jobs started in the last hour)")
     assert explained([busy()]).typical_wait_seconds is None
 
 
@@ -249,9 +249,23 @@ def test_the_nearest_label_differs_in_at_most_a_third(label, known, nearest):
 
 @pytest.mark.parametrize(
     ("seconds", "text"),
-    [(-1, "0 s"), (119.9, "120 s"), (120, "2 min"), (7199, "119 min"), (7200, "2 h"), (200_000, "2 d")],
+    [
+        (-1, "0 s"),
+        (0.4, "0 s"),
+        (59, "59 s"),
+        (106.2, "1 min 46 s"),
+        (119.9, "1 min 59 s"),
+        (119.9999999, "2 min"),
+        (899, "14 min 59 s"),
+        (901, "15 min"),
+        (7199, "1 h 59 min"),
+        (7200, "2 h"),
+        (86_399, "23 h 59 min"),
+        (86_400, "1 d"),
+        (200_000, "2 d 7 h"),
+    ],
 )
-def test_a_duration_has_its_largest_fitting_unit(seconds, text):
+def test_a_duration_has_two_units_at_most(seconds, text):
     assert duration(seconds) == text
 
 

@@ -132,7 +132,25 @@ async def test_a_time_in_which_sweeps_fail_is_a_gap_and_jobs_of_it_are_counted(s
         await a_job_runs(app)
         await sweep_installation(app.context, app.installation)
         steps = await app.context.history.steps(app.installation, POOL, before - 590, before + 600, STEP_SECONDS)
-        assert [(step.samples, step.count("jobs")) for step in steps.values()] == [(0, 1)]
+        assert [step.samples for step in steps.values() if step.count("jobs")] == [0]
+        assert sum(step.samples for step in steps.values()) == 0
+
+
+async def test_a_step_has_the_time_within_it_in_which_sweeps_failed_also_while_they_fail(story):
+    async with story() as app:
+        await app.live_through_an_interval()
+        since = app.clock()
+        app.sandbox.control.fault(match=".*", status=502)
+        blind = []
+        for _ in range(2):
+            await app.live_through_an_interval()
+            blind.append((await total(app)).count("blind_seconds"))
+        app.sandbox.control.no_faults()
+        for _ in range(2):
+            await app.live_through_an_interval()
+        steps = (await total(app)), (await total(app, ALL_POOLS, HOUR_SECONDS))
+        assert 0 < blind[0] < blind[1] < steps[0].count("blind_seconds") <= app.clock() - since
+        assert steps[0].count("blind_seconds") == steps[1].count("blind_seconds")
 
 
 @pytest.mark.parametrize("key", [keys.history_counts, keys.history_pools])

@@ -14,10 +14,10 @@ from ghapp.errors import GitHubUnavailableError
 from ghapp.installations.pool_matching import ALL_POOLS
 from ghapp.remediation.fuse import Fuse, FuseReason, Position
 from ghapp.remediation.pause import Pause
-from ghapp.report.documents import time_of
 from ghapp.report.store import Reports
 from ghapp.store.audit import AuditEntry, Channel, Trail
 from ghapp.store.presses import SWEEP_TOPIC
+from ghapp.wording import time_of
 from jobs.checks.publisher import CheckRunOutcome
 from jobs.deliveries.resume import resume_by_button
 from jobs.remediation.remediate import remediate_runner
@@ -87,7 +87,7 @@ async def test_the_outcome_of_sweep_now_is_shown_where_it_was_pressed_for_ten_mi
         )
         assert "Sweep now" not in (await reported(app))["output"]["summary"], "its outcome is not known"
         await sweep(app)
-        outcome = f"**Sweep now**, pressed by `mona` {time_of(pressed_at)}: found no suspect"
+        outcome = f"**Sweep now**, pressed by `mona` {time_of(pressed_at, app.clock())}: found no suspect"
         assert (outcome in (await reported(app))["output"]["summary"]) is is_shown
         await app.pass_(601)
         await sweep(app)
@@ -199,7 +199,8 @@ async def test_changes_caused_by_time_alone_are_reported_too(story):
         app.clock.pass_(60)  # the time that no list covers does not count
         await sweep(app)
         run = await reported(app)
-    assert (run["conclusion"], run["output"]["title"]) == ("neutral", "2 runners offline")
+    title, _, as_of = run["output"]["title"].partition(", as of ")
+    assert (run["conclusion"], title, as_of.endswith(" UTC")) == ("neutral", "2 runners offline", True)
 
 
 async def test_the_report_moves_along_with_its_branch(story):

@@ -126,7 +126,7 @@ async def test_a_claimed_runner_is_not_replaced_and_its_evidence_has_the_claim(c
     assert document["evidence"][-1] == {
         "at": "2027-01-15T08:00:00Z",
         "source": "claim",
-        "text": f"its controller claims that pod {pod} is busy with job 42 until 2027-01-15T08:01:00Z",
+        "text": f"its controller claims that pod {pod} is busy with job 42 until 2027-01-15 08:01:00 UTC",
     }
 
 

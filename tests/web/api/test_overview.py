@@ -39,7 +39,7 @@ async def test_an_overview_has_pauses_pools_and_the_defaults_of_the_gate(http, r
     await Fuses(redis).pause(INSTALLATION, "linux", Pause("mona", "a move", NOW))
     found = (await http.get("/v1/orgs/ACME/overview")).json()
     assert found["held"] == [
-        {"org": "acme", "pool": "linux", "kind": "pause", "text": "by mona since 2027-01-15T08:00:00Z: a move"}
+        {"org": "acme", "pool": "linux", "kind": "pause", "text": "by mona since 2027-01-15 08:00:00 UTC: a move"}
     ]
     assert found["shard_pools"] == [{"pool": "linux", "min_online": 1, "settle_seconds": 60.0}]
     assert (found["org"], found["sweep_seconds"], found["phantoms"]) == ("acme", 60.0, [])

@@ -108,7 +108,7 @@ async def test_a_pause_of_another_token_is_a_409_that_names_the_first_and_the_fi
     await Fuses(redis).pause(INSTALLATION, "*", first)
     answer = await admin.post("/v1/orgs/acme/pause", json=body)
     assert answer.status_code == 409
-    assert all(each in answer.json()["detail"] for each in ("lisa", "a move", "2027-01-15T08:00:00Z"))
+    assert all(each in answer.json()["detail"] for each in ("lisa", "a move", "2027-01-15 08:00:00 UTC"))
     assert await Fuses(redis).pauses(INSTALLATION) == {"*": first}
 
 

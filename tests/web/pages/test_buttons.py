@@ -17,6 +17,7 @@ from ghapp.store.presses import SWEEP_TOPIC, Presses
 from ghapp.store.schedule import Schedule
 from ghapp.web.pages.access import KEY_HOLDER
 from ghapp.web.pages.buttons import LONGEST_WHY, PRESSES_AT_ONCE
+from ghapp.wording import clock_time
 from tests.web.conftest import NOW
 from tests.web.pages.conftest import ELSEWHERE
 
@@ -71,9 +72,12 @@ async def test_the_banner_and_the_record_show_the_outcome_when_the_work_has_ende
     await Presses(redis).conclude(fleet["acme"], SWEEP_TOPIC, lambda _: "found 2 suspects, 4 calls")
     path = f"/orgs/acme/presses/{address.partition('press=')[2]}"
     asked = await browser.get(path, headers={"hx-request": "true"})
-    assert (asked.status_code, asked.text.strip()) == (286, "Sweep: found 2 suspects, 4 calls."), "htmx asks no more"
+    assert (asked.status_code, asked.text.strip()) == (286, f"Sweep, {clock_time(NOW)}: found 2 suspects, 4 calls."), (
+        "htmx asks no more"
+    )
     page = (await browser.get(address)).text
-    assert '<p class="notice" role="status">Sweep: found 2 suspects, 4 calls.</p>' in page, "also without JavaScript"
+    shown = f"Sweep, {clock_time(NOW)}: found 2 suspects, 4 calls."
+    assert f'<p class="notice" role="status">{shown}</p>' in page, "also without JavaScript"
     result = "found 2 suspects, 4 calls"
     assert await entries(redis, fleet["acme"]) == [("mona", "sweep", "", "", result, ELSEWHERE)]
 
@@ -84,7 +88,9 @@ async def test_the_banner_and_the_record_say_what_the_work_waits_for_and_until_w
     await Presses(redis).wait(fleet["acme"], SWEEP_TOPIC, "the fuse is not closed", NOW + 120, NOW + 7200)
     path = f"/orgs/acme/presses/{address.partition('press=')[2]}"
     asked = await browser.get(path, headers={"hx-request": "true"})
-    text = "Sweep waits: the fuse is not closed. It is tried again in 2 min, for the last time in 2 h."
+    text = (
+        f"Sweep, {clock_time(NOW)} waits: the fuse is not closed. It is tried again in 2 min, for the last time in 2 h."
+    )
     assert (asked.status_code, asked.text.strip()) == (200, text), "htmx shows it, and asks again"
     page = (await browser.get(address)).text
     assert text in page
@@ -122,6 +128,34 @@ async def test_a_pause_is_shown_with_its_reason_and_its_author(signed_in, redis,
     assert "driver &lt;update&gt;" in page
     assert "<update>" not in page
     assert await entries(redis, fleet["acme"]) == [("mona", "pause", paused, "driver <update>", "paused", ELSEWHERE)]
+
+
+def notice(page):
+    found = re.search(r'<p class="notice" role="status">(.*?)</p>', page.text)
+    return None if found is None else unescape(found[1])
+
+
+async def test_the_notice_names_the_pool_and_the_time_and_is_not_repeated_by_the_address(
+    signed_in, redis, fleet, clock
+):
+    browser = await signed_in("mona")
+    address = (
+        (await press(browser, "/orgs/acme/pause", why="a reason", pool="linux-4vcpu")).headers["location"].strip("./")
+    )
+    shown = f"Pause linux-4vcpu, {clock_time(NOW)}. Remediation was paused: "
+    assert notice(await browser.get(f"/{address}")).startswith(shown)
+    assert notice(await browser.get("/orgs/acme?done=resumed")) is None, "no change of that kind"
+    assert notice(await (await signed_in("lisa")).get(f"/{address}")) is None, "a shared link"
+    clock.now += 61
+    assert notice(await browser.get(f"/{address}")) is None, "a bookmark"
+
+
+async def test_the_notice_of_a_change_without_effect_is_shown(signed_in, redis, fleet):
+    await Fuses(redis).pause(fleet["acme"], "*", Pause("lisa", "first", NOW - 60))
+    browser = await signed_in("mona")
+    address = (await press(browser, "/orgs/acme/pause", **WHY)).headers["location"].strip("./")
+    shown = f"Pause all pools, {clock_time(NOW)}. Remediation was paused before"
+    assert notice(await browser.get(f"/{address}")).startswith(shown)
 
 
 async def test_a_second_pause_keeps_the_first_and_reports_it(signed_in, redis, fleet):

@@ -43,6 +43,7 @@ from ghapp.web.pages.views.history import (
     pool_sparkline,
     series_colour,
     span_asked,
+    span_holding,
     span_named,
     wait_chart,
 )
@@ -50,7 +51,7 @@ from tests.web.conftest import NOW
 
 HOUR, _, WEEK, MONTH, QUARTER = SPANS
 COUNTS = {"lost": 2, "healed": 1, "heal_seconds": 90, "jobs": 4, "waited_seconds": 140, "calls": 7, "death:crash": 1}
-COUNTS |= {"heal:6": 1, "wait:3": 3, "wait:6": 1}
+COUNTS |= {"heal:6": 1, "longest_heal": 90, "wait:3": 3, "wait:6": 1, "longest_wait": 95}
 
 
 def step(at=NOW, counts=COUNTS, **gauges):
@@ -120,7 +121,7 @@ def test_an_incident_of_four_minutes_is_seen_within_the_week():
     five_days_ago = NOW - 5 * 86_400
     lost = {"lost": 12, "healed": 12}
     shown = page({step_of(five_days_ago): step(five_days_ago, lost, invalidated=12)}, span=WEEK)
-    for name, series, value in (("losses", "lost", 12), ("losses", "healed", 12), ("runners", "lost", 12)):
+    for name, series, value in (("losses", "lost", 12), ("losses", "healed", 12), ("runners", "lost, highest", 12)):
         (values,) = [each.values for each in chart(shown, name).series if each.name == series]
         assert [each for each in values if each is not None] == [value]
 
@@ -134,11 +135,18 @@ def test_each_chart_has_its_values_and_missing_steps_are_gaps():
     shown = page({step_of(NOW): step(queued=6)})
     values = {each.id: {series.name: series.values for series in each.series} for each in shown.charts}
     assert {name: {series: each[-1] for series, each in of.items()} for name, of in values.items()} == {
-        "runners": {"healthy": 3, "starting": 0, "offline": 0, "suspect": 0, "lost": 0, "unknown": 0},
+        "runners": {
+            "healthy": 3,
+            "starting": 0,
+            "offline, highest": 0,
+            "suspect, highest": 0,
+            "lost, highest": 0,
+            "unknown, highest": 0,
+        },
         "losses": {"lost": 2, "healed": 1},
         "heal-seconds": {"p50": 90, "p95": 90},
         "queued": {"highest": 6, "latest": 6},
-        "wait": {"p50": 17, "p95": 108},
+        "wait": {"p50": 17, "p95": 95},
         "deaths": {"crash": 1},
         "calls": {"calls": 7},
     }
@@ -159,11 +167,36 @@ def test_runners_are_whole_numbers_that_were_so_at_the_end_of_the_step():
     assert chart(shown, "runners").series[0].values[-1] == 254
 
 
+def test_lost_suspect_and_offline_runners_are_the_most_of_the_step():
+    """37 runners were lost, and healed, within a step: its last sample has none."""
+    worst = joined(step(NOW, {}, healthy=3, suspect=5), step(NOW + 60, {}, healthy=1, invalidated=4, offline=2))
+    shown = chart(page({step_of(NOW): joined(worst, step(NOW + 120, {}, healthy=8))}), "runners")
+    assert [each.values[-1] for each in shown.series] == [8, 0, 2, 5, 4, 0]
+    assert "At most 4 lost at once." in shown.summary
+
+
+def test_time_without_a_complete_list_is_marked_within_its_step():
+    stored = {step_of(NOW): step(counts={"blind_seconds": 65}), step_of(NOW) - 300: step(counts={})}
+    shown = page(stored, span=HOUR)
+    runners, losses = chart(shown, "runners"), chart(shown, "losses")
+    assert "Marked at the top: 1 min 5 s without a complete list in all." in runners.summary
+    for each in (runners, losses):
+        assert json.loads(each.data)["blind"] == [11]
+        assert [values[-1] for _, values in each.rows[:2]] == ["1 min 5 s", ""]
+        assert {len(values) for _, values in each.rows} == {len(each.series) + 1}
+
+
+def test_a_record_without_such_time_has_no_column_for_it():
+    shown = chart(page({step_of(NOW): step(counts={})}), "runners")
+    assert json.loads(shown.data)["blind"] == []
+    assert len(shown.rows[0][1]) == len(shown.series)
+
+
 def test_percentiles_of_a_span_are_those_of_all_its_waits_and_heals():
     shown = page({step_of(NOW) - 600: step(NOW - 600), step_of(NOW): step(NOW)})
     assert (
         chart(shown, "wait").summary
-        == "From a job's creation to a runner that takes it: p50 about 17 s, p95 about 1 min 48 s."
+        == "From a job's creation to a runner that takes it: p50 about 17 s, p95 about 1 min 35 s."
     )
     assert chart(shown, "heal-seconds").summary.startswith(
         "From the loss of a runner to its successor online: p50 about "
@@ -183,7 +216,7 @@ def test_api_calls_are_shown_only_for_all_pools():
 def test_links_to_other_spans_keep_the_pool():
     assert [(each.address, each.current) for each in page({}, pool="a b", span=WEEK).spans] == [
         ("?span=hour&pool=a+b", False),
-        ("?pool=a+b", False),
+        ("?span=day&pool=a+b", False),
         ("?span=week&pool=a+b", True),
         ("?span=month&pool=a+b", False),
         ("?span=quarter&pool=a+b", False),
@@ -231,12 +264,14 @@ def test_a_cause_has_the_same_colour_in_every_chart():
 
 def test_waits_are_drawn_for_the_pools_with_the_most_jobs():
     by_pool = {
-        f"pool-{at}": {step_of(NOW): step(counts={"jobs": at, "waited_seconds": 50 * at, "wait:5": at})}
+        f"pool-{at}": {
+            step_of(NOW): step(counts={"jobs": 2 * at, "waited_seconds": 90 * at, "wait:5": 2 * at, "longest_wait": 56})
+        }
         for at in range(12)
     }
     shown = wait_chart(by_pool, DAY, NOW)
     assert [each.name for each in shown.series] == [f"pool-{at}" for at in range(11, 11 - MOST_LINES, -1)]
-    assert {each.values[-1] for each in shown.series} == {45}
+    assert {each.values[-1] for each in shown.series} == {43}
     assert wait_chart({"pool": {step_of(NOW): step(counts={})}}, DAY, NOW).series == ()
 
 
@@ -262,6 +297,35 @@ def test_the_line_of_a_pool_has_its_last_24_hours_and_marks_the_hour_of_a_loss()
     assert line.marks == (SPARK_WIDTH,)
     assert line.label == "Healthy runners in 24 hours, by the hour: 3 to 9; 2 lost"
     assert pool_sparkline({}, NOW).label == "No history of the last 24 hours yet"
+
+
+@pytest.mark.parametrize(
+    ("first", "span"),
+    [
+        (NOW - 60, HOUR),
+        (HOUR.begin(NOW), HOUR),
+        (HOUR.begin(NOW) - STEP_SECONDS, DAY),
+        (DAY.begin(NOW), DAY),
+        (None, DAY),
+    ],
+    ids=["a minute", "an hour", "more than an hour", "a day", "no record"],
+)
+def test_without_a_range_the_shortest_span_that_holds_the_record_is_shown(first, span):
+    stored = {} if first is None else {step_of(first): step(first), step_of(NOW): step(NOW)}
+    assert span_holding(stored, NOW) is span
+
+
+@pytest.mark.parametrize(
+    ("query", "steps"), [("", 12), ("?pool=linux-4vcpu", 12), ("?span=day", 288), ("?from=2027-01-15T07:30", 6)]
+)
+async def test_the_page_opens_on_the_record_unless_a_range_is_asked_for(key_holder, redis, fleet, query, steps):
+    await record(redis, fleet["acme"])
+    (first, *_) = re.findall(r'data-chart="(.*?)" data-library', await page_text(key_holder, query))
+    assert len(json.loads(first)["series"][0]["values"]) == steps
+
+
+async def page_text(client, query):
+    return unescape((await client.get(f"/orgs/acme/history{query}")).text)
 
 
 async def record(redis, installation, at=NOW - 60, pool="linux-4vcpu"):

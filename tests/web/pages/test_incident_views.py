@@ -28,6 +28,7 @@ from ghapp.runners.verdict import Reason
 from ghapp.settings import PoolSettings
 from ghapp.web.pages.views.overview import items_about, overview
 from ghapp.web.pages.views.paging import PAGE_SIZE
+from ghapp.wording import time_of
 from tests.report.fleets import fleet_of
 from tests.rules.builders import lost
 from tests.web.conftest import NOW
@@ -389,6 +390,20 @@ def test_a_pause_is_shown_with_who_paused_what_and_why():
         "mona paused remediation of all pools: driver update; nothing is replaced",
         f"lisa resumed remediation of {POOL}",
     ]
+
+
+def test_a_pause_that_was_there_is_extended_and_its_end_is_shown_with_the_date_of_another_day():
+    changes = [
+        PauseChange(NOW - 300, "lisa", "pause", POOL, "update", until=NOW - 20, result="paused"),
+        PauseChange(NOW - 60, "mona", "pause", POOL, "update", until=NOW + 60, result="extended"),
+        PauseChange(NOW - 30, "lisa", "pause", POOL, "disks", until=NOW + 86_400, result="changed"),
+    ]
+    until = [time_of(NOW + 60, NOW), time_of(NOW + 86_400, NOW)]
+    assert [each.text for each in interruptions_of(incident(loss()), changes, {}, Survey(), NOW)] == [
+        f"mona extended the pause of remediation of {POOL} until {until[0]}: update; nothing is replaced",
+        f"lisa changed the pause of remediation of {POOL} until {until[1]}: disks; nothing is replaced",
+    ]
+    assert len(until[1]) > len(until[0])
 
 
 @pytest.mark.parametrize(

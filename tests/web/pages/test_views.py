@@ -12,7 +12,6 @@ from ghapp.installations.pacing import Allowance, BudgetLimits
 from ghapp.queue.jobs import Load
 from ghapp.remediation.fuse import Fuse, FuseReason, Position
 from ghapp.remediation.pause import Pause
-from ghapp.report.documents import time_of
 from ghapp.report.headline import Severity
 from ghapp.report.org_view import OrgView
 from ghapp.runners.evidence import Survey
@@ -34,7 +33,7 @@ from ghapp.web.pages.views.overview import overview
 from ghapp.web.pages.views.paging import PAGE_SIZE
 from ghapp.web.pages.views.system import audit_lines, system_page
 from ghapp.web.pages.views.wording import due, moment, page_duration
-from ghapp.wording import counted
+from ghapp.wording import counted, time_of
 from ghapp.workflow_jobs.demand import PoolDemand
 from ghapp.workflow_jobs.job import Job
 from tests.report.fleets import fleet_of, healed
@@ -372,7 +371,9 @@ def test_the_github_page_shows_the_remaining_budget_and_missing_permissions():
     assert (page.resets, page.held, page.next_at.text) == ("in 30 min", "", "in 30 s")
     assert (page.missing, page.login) == (("checks: write",), "acme-inc")
     assert page.settings == known.settings_page
-    assert [(each.length, each.end.text) for each in page.blind] == [("1 h", "1 h ago")]
+    assert [(each.length, each.times, each.end.text) for each in page.blind] == [
+        ("1 h", f"from {time_of(NOW - 7200, NOW)} to {time_of(NOW - 3600, NOW)}", "1 h ago")
+    ]
 
 
 def test_the_github_page_says_while_it_is_so_why_github_cannot_be_read_and_that_it_goes_on():
@@ -382,7 +383,8 @@ def test_the_github_page_says_while_it_is_so_why_github_cannot_be_read_and_that_
     (why,) = page.blind_now
     assert why.sentence == overview(known, NOW).headline.sentence
     assert why.sentence.startswith("Runners cannot be read: GitHub does not answer, or answers with errors")
-    assert [(each.length, each.end) for each in page.blind] == [("40 s", None)]
+    since = f"from {time_of(NOW - 40, NOW)} on"
+    assert [(each.length, each.times, each.end) for each in page.blind] == [("40 s", since, None)]
     assert page.meaning == "GitHub does not answer, or answers with errors."
     well = github_page(fleet(), Installation(7, "acme", 1, NEEDED), Allowance(5000, 0, 0.0), BudgetLimits(), 60, NOW)
     assert (well.blind_now, well.blind, well.meaning, well.fix) == ((), (), "", ())

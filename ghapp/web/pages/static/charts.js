@@ -56,7 +56,7 @@
           values: (plot, marks) => marks.map((each) => (Number.isInteger(each) ? number(Math.abs(each), given.unit) : "")),
         },
       ],
-      hooks: { ready: [(plot) => {
+      hooks: { draw: [(plot) => drawBlind(plot, given)], ready: [(plot) => {
         const last = plot.data[0].length - 1;
         const rows = [...plot.root.querySelectorAll(".u-legend tr")];
         if (stacked) rows.forEach((row, at) => { row.style.order = at ? rows.length - at : 0; });
@@ -82,6 +82,17 @@
     const below = times.map(() => 0);
     const stacked = given.series.map((each) => each.values.map((value, at) => value === null ? null : (below[at] += value)));
     return [times, ...stacked.reverse()]; // the highest is drawn first, and the others over it
+  };
+  // A strip at the top of the steps within which runners could not be read.
+  const drawBlind = (plot, given) => {
+    const { ctx, bbox } = plot, height = Math.round(bbox.height / 24);
+    ctx.save();
+    ctx.fillStyle = colour("--chart-blind");
+    for (const at of given.blind) {
+      const [from, to] = [at, at + 1].map((step) => plot.valToPos(given.begin + step * given.step, "x", true));
+      ctx.fillRect(from, bbox.top, Math.max(2, to - from), height);
+    }
+    ctx.restore();
   };
   const draw = (place) => {
     const given = JSON.parse(place.dataset.chart);

@@ -10,6 +10,18 @@
     return !live || leaving || document.hidden || (selection && !selection.isCollapsed) ||
       (live.contains(document.activeElement) && document.activeElement.matches("input, select, textarea"));
   };
+  // The result of a button is shown once: an address that is reloaded, kept or passed on does not repeat it.
+  const forget = (...names) => {
+    const address = new URL(window.location);
+    names.forEach((each) => address.searchParams.delete(each));
+    if (address.href !== window.location.href) window.history.replaceState(null, "", address);
+  };
+  if (document.querySelector("#outcome")) forget("done"); // the rest, which has the outcome, when that is known
+  else forget("done", "press");
+  const known = 286;
+  document.addEventListener("htmx:afterRequest", (event) => {
+    if (event.detail.elt?.id === "outcome" && event.detail.xhr.status === known) forget("press");
+  });
   let failed = 0;
   // A form was sent, and its answer is another page: a refresh that is refused after a sign-out must not lead elsewhere.
   // A page that is still here after half a minute, or again, is live.

@@ -12,6 +12,8 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import NamedTuple
 
+from ghapp.wording import duration
+
 Value = int | float | None
 """None: a gap."""
 
@@ -52,6 +54,7 @@ class ChartView(NamedTuple):
         series: those to show; empty: nothing was recorded.
         unit: of all values: `s`, or empty for numbers.
         missing: what is shown where there is no value.
+        blind: seconds of each step that no complete list covers; empty if there are none, or if it does not matter.
     """
 
     id: str
@@ -63,6 +66,7 @@ class ChartView(NamedTuple):
     series: tuple[ChartSeries, ...]
     unit: str = ""
     missing: str = "gap"
+    blind: tuple[int, ...] = ()
 
     @property
     def data(self) -> str:
@@ -70,6 +74,7 @@ class ChartView(NamedTuple):
         series = [{"name": each.name, "colour": each.colour, "values": each.values} for each in self.series]
         drawn = {"kind": self.kind, "begin": self.begin, "step": self.step, "unit": self.unit}
         drawn |= {"missing": self.missing, "series": series}
+        drawn |= {"blind": [at for at, seconds in enumerate(self.blind) if seconds]}
         return json.dumps(drawn, separators=(",", ":"))
 
     @property
@@ -84,10 +89,14 @@ class ChartView(NamedTuple):
         At most `MOST_ROWS`: a week has 2,016 steps.
         """
         columns = zip(*(each.values for each in self.series), strict=True)
+        blind = [duration(seconds) if seconds else "" for seconds in self.blind]
         rows = [
             (
                 _time(self.begin + at * self.step),
-                tuple(self.missing if value is None else f"{value:,.1f}".removesuffix(".0") for value in row),
+                (
+                    *(self.missing if value is None else f"{value:,.1f}".removesuffix(".0") for value in row),
+                    *blind[at : at + 1],
+                ),
             )
             for at, row in enumerate(columns)
         ]

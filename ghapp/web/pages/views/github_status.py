@@ -12,15 +12,18 @@ from ghapp.runners.verdict import Reason
 from ghapp.untrusted_text import shell_command
 from ghapp.web.pages.views.overview import OpenItem, items_about_blindness
 from ghapp.web.pages.views.wording import Moment, TextPart, coded, due, moment, page_duration
-from ghapp.wording import sentence
+from ghapp.wording import duration, sentence, time_of
 
 MOST_SPANS = 10
 
 
 class BlindSpan(NamedTuple):
-    """A span of time that no complete list covers; `end` is None while it goes on."""
+    """A span of time that no complete list covers; `end` is None while it goes on.
 
-    begin: Moment | None
+    `times`: from when to when, as times of day; `length`: how long.
+    """
+
+    times: str
     end: Moment | None
     length: str
 
@@ -83,11 +86,12 @@ def github_page(
     survey, attempt = fleet.view.survey, fleet.attempt
     known = blindness_of(attempt.prevented_by, fleet.org)
     spans = [
-        BlindSpan(moment(begin, now), moment(end, now), page_duration(end - begin))
+        BlindSpan(f"from {time_of(begin, now)} to {time_of(end, now)}", moment(end, now), duration(end - begin))
         for begin, end in reversed(survey.blind[-MOST_SPANS:])
     ]
     if survey.failing_since is not None:
-        spans.insert(0, BlindSpan(moment(survey.failing_since, now), None, page_duration(now - survey.failing_since)))
+        since = survey.failing_since
+        spans.insert(0, BlindSpan(f"from {time_of(since, now)} on", None, page_duration(now - since)))
     return GitHubPageView(
         blind_now=tuple(items_about_blindness(fleet, now)),
         next_at=due(attempt.at, now),

@@ -9,15 +9,18 @@ from urllib.parse import urlencode
 
 from ghapp.deaths.cause import Cause
 from ghapp.incidents.documents import HIGH, MEDIAN, count_column, death_columns, heal_column, span_of, wait_column
-from ghapp.incidents.history import CAUSES, HOUR_SECONDS, STEP_SECONDS, HistoryStep, percentile, spread_of, step_of
+from ghapp.incidents.history import CAUSES, HOUR_SECONDS, STEP_SECONDS, HistoryStep, TimeSpread, all_times, step_of
 from ghapp.installations.pool_matching import ALL_POOLS
 from ghapp.runners.verdict import State
 from ghapp.web.pages.views.charts import ChartKind, ChartSeries, ChartView, Sparkline, Value, sparkline
-from ghapp.web.pages.views.wording import exact, page_duration
-from ghapp.wording import counted
+from ghapp.web.pages.views.wording import page_duration
+from ghapp.wording import counted, duration
 
 STATES_SHOWN = (State.HEALTHY, State.STARTING, State.OFFLINE, State.SUSPECT, State.INVALIDATED, State.UNKNOWN)
 """From the lowest area to the highest."""
+
+WORST_SHOWN = (State.OFFLINE, State.SUSPECT, State.INVALIDATED, State.UNKNOWN)
+"""Of these a step shows the highest number, of the others the latest: a loss of seconds would not be seen."""
 
 SERIES_COLOURS = 8
 """Colours `--chart-series-1` and on; more series use them again."""
@@ -98,6 +101,17 @@ def span_named(name: str) -> ChartSpan:
     return next((each for each in SPANS if each.name == name), DAY)
 
 
+def span_holding(stored: Mapping[int, HistoryStep], now: float) -> ChartSpan:
+    """Returns the shortest span of `SPANS` up to a day that holds the record; a day without one.
+
+    Args:
+        stored: the steps of the last day.
+        now: epoch seconds.
+    """
+    first = min(stored, default=DAY.begin(now))
+    return next(each for each in SPANS if each is DAY or each.begin(now) <= first)
+
+
 def span_asked(name: str, begin: str, end: str, now: float) -> ChartSpan:
     """Returns the span of an address: between two times in UTC if they are times, else the span of that name.
 
@@ -155,8 +169,7 @@ def history_page(
 
 
 def _address(span: ChartSpan, pool: str) -> str:
-    asked = {} if span is DAY else {"span": span.name}
-    return "?" + urlencode({**asked, **({"pool": pool} if pool else {})})
+    return "?" + urlencode({"span": span.name, **({"pool": pool} if pool else {})})
 
 
 def wait_chart(by_pool: Mapping[str, Mapping[int, HistoryStep]], span: ChartSpan, now: float) -> ChartView:
@@ -183,31 +196,34 @@ def deaths_chart(stored: Mapping[int, HistoryStep], span: ChartSpan, now: float)
 def _charts(stored: Mapping[int, HistoryStep], span: ChartSpan, now: float, *, with_calls: bool) -> Iterator[ChartView]:
     steps = _steps(stored, span, now)
     sampled = [step if step and step.samples else None for step in steps]
-    names = {State.INVALIDATED: "lost"}
-    states = [
-        ChartSeries(names.get(each, each.value), each.value, _lasts(sampled, each.value)) for each in STATES_SHOWN
-    ]
-    yield _chart("runners", "Runners by state", _runners_summary(sampled), ChartKind.STACK, span, now, *states)
+    blind = tuple(0 if step is None else step.count("blind_seconds") for step in steps)
+    states = [_state_series(sampled, each) for each in STATES_SHOWN]
+    summary = _runners_summary(sampled, sum(blind))
+    yield _chart("runners", "Runners by state", summary, ChartKind.STACK, span, now, *states, blind=blind)
     lost, healed = count_column(steps, "lost"), count_column(steps, "healed")
     summary = f"{counted(_sum(lost), 'runner')} lost; the successors of {_sum(healed):,} came online."
     losses = ChartSeries("lost", "invalidated", tuple(lost)), ChartSeries("healed", "healthy", tuple(healed))
-    yield _chart("losses", "Lost and healed", summary, ChartKind.BARS, span, now, *losses)
-    heals, total = [each.heals for each in steps if each], _sum(count_column(steps, "heal_seconds"))
-    summary = _time_summary(heals, total, "From the loss of a runner to its successor online")
+    yield _chart("losses", "Lost and healed", summary, ChartKind.BARS, span, now, *losses, blind=blind)
+    heals = all_times(each.heal_times for each in steps if each)
+    summary = _time_summary(heals, "From the loss of a runner to its successor online")
     heal = _percentiles(heal_column(steps, MEDIAN), heal_column(steps, HIGH))
     yield _chart("heal-seconds", "Time to heal", summary, ChartKind.LINES, span, now, *heal, unit="s")
-    peak = tuple(None if each is None else each.highest("queued") for each in sampled)
-    summary = f"At most {counted(max((value or 0 for value in peak), default=0), 'job')} at once."
-    queued = ChartSeries("highest", "line-2", peak), ChartSeries("latest", "line-1", _lasts(sampled, "queued"))
+    most = max((step.highest("queued") for step in sampled if step), default=0)
+    summary = f"At most {counted(most, 'job')} at once."
+    queued = (
+        ChartSeries("highest", "line-2", _highest(sampled, "queued")),
+        ChartSeries("latest", "line-1", _lasts(sampled, "queued")),
+    )
     yield _chart("queued", "Queued jobs", summary, ChartKind.LINES, span, now, *queued)
     wait = _percentiles(wait_column(steps, MEDIAN), wait_column(steps, HIGH))
     yield _chart("wait", "Wait in the queue", _wait_summary(steps), ChartKind.LINES, span, now, *wait, unit="s")
     yield deaths_chart(stored, span, now)
     if with_calls:
         calls = count_column(steps, "calls")
-        summary = f"{counted(_sum(calls), 'call')} to GitHub that count against its hourly limit."
-        spent = ChartSeries("calls", "line-1", tuple(calls))
-        yield _chart("calls", "Calls spent", summary, ChartKind.BARS, span, now, spent)
+        spent = f"{counted(_sum(calls), 'call')} that GitHub charged to the App's limit in this time"
+        summary = f"{spent}: sweeps, all else that ghapp asks for, and other tools of the App."
+        series = ChartSeries("calls", "line-1", tuple(calls))
+        yield _chart("calls", "Calls spent", summary, ChartKind.BARS, span, now, series)
 
 
 def _chart(
@@ -219,11 +235,13 @@ def _chart(
     now: float,
     *series: ChartSeries,
     unit: str = "",
+    blind: tuple[int, ...] = (),
 ) -> ChartView:
     has_values = any(value is not None for each in series for value in each.values)
     missing = "none" if unit else "gap"  # without a loss or a job in a step there is no time
     shown = series if has_values else ()
-    return ChartView(name, title, summary, kind, span.begin(now), span.width, shown, unit, missing)
+    marked = blind if any(blind) else ()
+    return ChartView(name, title, summary, kind, span.begin(now), span.width, shown, unit, missing, marked)
 
 
 def _steps(stored: Mapping[int, HistoryStep], span: ChartSpan, now: float) -> list[HistoryStep | None]:
@@ -259,8 +277,19 @@ def _means(steps: Sequence[HistoryStep | None], gauge: str) -> tuple[Value, ...]
     return tuple(None if step is None else round(step.mean(gauge), 1) for step in steps)
 
 
+def _state_series(steps: Sequence[HistoryStep | None], state: State) -> ChartSeries:
+    name = "lost" if state is State.INVALIDATED else state.value
+    if state in WORST_SHOWN:
+        return ChartSeries(f"{name}, highest", state.value, _highest(steps, state.value))
+    return ChartSeries(name, state.value, _lasts(steps, state.value))
+
+
+def _highest(steps: Sequence[HistoryStep | None], gauge: str) -> tuple[Value, ...]:
+    return tuple(None if step is None else step.highest(gauge) for step in steps)
+
+
 def _lasts(steps: Sequence[HistoryStep | None], gauge: str) -> tuple[Value, ...]:
-    """Returns the last sample of each step: a whole number that was so, and whose parts add up."""
+    """Returns the last sample of each step: a whole number that was so."""
     return tuple(None if step is None else step.last_of(gauge) for step in steps)
 
 
@@ -272,31 +301,32 @@ def _sum(values: Sequence[int | None]) -> int:
     return sum(value or 0 for value in values)
 
 
-def _runners_summary(sampled: Sequence[HistoryStep | None]) -> str:
+def _runners_summary(sampled: Sequence[HistoryStep | None], blind_seconds: int) -> str:
     known = [step for step in sampled if step]
     if not known:
         return NOTHING
     last, worst = known[-1], max(step.highest("invalidated") for step in known)
     gaps = sum(step is None for step in sampled[next(at for at, step in enumerate(sampled) if step) :])
+    blind = f" Marked at the top: {duration(blind_seconds)} without a complete list in all." if blind_seconds else ""
     covered = " Gaps are times without a complete list." if gaps else ""
-    return f"Latest: {counted(last.last_of('healthy'), 'healthy runner')}. At most {worst:,} lost at once.{covered}"
+    return (
+        f"Latest: {counted(last.last_of('healthy'), 'healthy runner')}. At most {worst:,} lost at once.{blind}{covered}"
+    )
 
 
 NOTHING = "Nothing was recorded in this time."
 
 
-def _time_summary(spreads: Iterable[Sequence[int]], total: int, what: str) -> str:
-    spread = spread_of(spreads)
-    median, high = percentile(spread, MEDIAN, total), percentile(spread, HIGH, total)
+def _time_summary(times: TimeSpread, what: str) -> str:
+    median, high = times.percentile(MEDIAN), times.percentile(HIGH)
     if median is None or high is None:
         return f"{what}. {NOTHING}"
-    return f"{what}: p50 about {exact(median)}, p95 about {exact(high)}."
+    return f"{what}: p50 about {duration(median)}, p95 about {duration(high)}."
 
 
 def _wait_summary(steps: Iterable[HistoryStep | None]) -> str:
-    known = [each for each in steps if each]
-    total = sum(each.count("waited_seconds") for each in known)
-    return _time_summary((each.waits for each in known), total, "From a job's creation to a runner that takes it")
+    waits = all_times(each.wait_times for each in steps if each)
+    return _time_summary(waits, "From a job's creation to a runner that takes it")
 
 
 def _deaths_summary(deaths: Mapping[str, int]) -> str:

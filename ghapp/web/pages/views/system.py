@@ -7,10 +7,9 @@ from typing import NamedTuple
 
 from ghapp.deliveries.store import DeadLetter
 from ghapp.queue.jobs import Load
-from ghapp.report.documents import time_of
 from ghapp.store.audit import AuditEntry
 from ghapp.web.pages.views.wording import Moment, moment
-from ghapp.wording import counted
+from ghapp.wording import counted, time_of
 
 MOST_LETTERS = 50
 LONG_INBOX = 10_000

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from ghapp.report.documents import timestamp
+from ghapp.wording import duration
 
-MINUTE, HOUR, DAY = 60, 3600, 86_400
+MINUTE = 60
 JUST_NOW_SECONDS, STEP_SECONDS = 5, 5
-EXACT_SECONDS = 900
 
 
 class Moment(NamedTuple):
@@ -100,24 +100,10 @@ def _linked(text: str) -> Iterator[TextPart]:
 
 
 def page_duration(seconds: float) -> str:
-    """Returns a length of time in at most two units; seconds in steps of five, so that a live page is calm."""
+    """Returns a length of time as `duration` does, but seconds in steps of five and none in minutes: a page is calm."""
     whole = int(seconds)
-    if whole < MINUTE:
-        return f"{whole - whole % STEP_SECONDS} s"
-    if whole < HOUR:
-        return f"{whole // MINUTE} min"
-    if whole < DAY:
-        hours, minutes = whole // HOUR, whole % HOUR // MINUTE
-        return f"{hours} h {minutes} min" if minutes else f"{hours} h"
-    days, hours = whole // DAY, whole % DAY // HOUR
-    return f"{days} d {hours} h" if hours else f"{days} d"
+    return duration(whole - whole % (STEP_SECONDS if whole < MINUTE else MINUTE))
 
 
-def exact(seconds: float) -> str:
-    """Returns a length of time that does not change any more: to the second below a quarter of an hour."""
-    whole = int(seconds)
-    if whole < MINUTE:
-        return f"{whole} s"
-    if whole < EXACT_SECONDS and whole % MINUTE:
-        return f"{whole // MINUTE} min {whole % MINUTE} s"
-    return page_duration(seconds)
+exact = duration
+"""A length of time that does not change any more."""
