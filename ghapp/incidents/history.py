@@ -97,7 +97,7 @@ class TimeSpread(NamedTuple):
     Attributes:
         buckets: number of the values by the buckets of `SPREAD_BOUNDS`, without zeros at the end.
         total: sum of the values, in seconds.
-        longest: the longest of them, in seconds above the lower bound of the last bucket; 0 if it is not known.
+        longest: the longest of them, in seconds above the lower bound of the last bucket.
     """
 
     buckets: tuple[int, ...] = ()
@@ -106,14 +106,8 @@ class TimeSpread(NamedTuple):
 
     @property
     def most(self) -> int:
-        """What no value exceeds: the longest, or where it is not known the upper bound of the last bucket, or the sum.
-
-        The longest may be that of some of the values, if another version recorded the others; not below that bucket.
-        """
-        if not self.buckets:
-            return 0
-        low, high = _bounds(len(self.buckets) - 1)
-        return min(high, low + self.longest if self.longest else self.total)
+        """The longest of the values, in seconds."""
+        return _bounds(len(self.buckets) - 1)[0] + self.longest if self.buckets else 0
 
     def percentile(self, share: float) -> int | None:
         """Returns the seconds that a share of the values does not exceed, in whole seconds; None without a value.
@@ -162,8 +156,7 @@ class HistoryStep(NamedTuple):
 
     Attributes:
         samples: sweeps that sampled the gauges; 0: a gap.
-        at: of the last sample, in whole seconds since the begin of its hour: a step is an hour at most. Version 0.2.0
-            has epoch seconds here.
+        at: of the last sample, in whole seconds since the begin of its hour: a step is an hour at most.
         last: the last sample, by `GAUGES`.
         total: sums over the samples, by `GAUGES`.
         peak: the highest of the samples, by `GAUGES`.
@@ -172,7 +165,7 @@ class HistoryStep(NamedTuple):
         waits: number of the jobs of `jobs` by their wait, by the buckets of `SPREAD_BOUNDS`.
         heals: number of the losses of `healed` by the time that it took, by the same buckets.
         longest_wait: of the jobs of `jobs`, in seconds above the bound that all waits in the last bucket of `waits`
-            exceed: a number below 128 takes a byte. 0 if it is not known, as in rows of version 0.2.0.
+            exceed: a number below 128 takes a byte. 0 if none waited.
         longest_heal: the same of the losses of `healed`.
     """
 
@@ -272,7 +265,7 @@ def joined(one: HistoryStep, other: HistoryStep) -> HistoryStep:
         _joined_times(one.wait_times, other.wait_times),
         _joined_times(one.heal_times, other.heal_times),
     )
-    at, last = max((each.at % HOUR_SECONDS, each.last) for each in (one, other))
+    at, last = max((each.at, each.last) for each in (one, other))
     return HistoryStep(
         samples=one.samples + other.samples,
         at=at,
@@ -310,7 +303,7 @@ def at_least(step: HistoryStep, counts: Counted) -> HistoryStep:
         heals=_highest(step.heals, given.heals),
     )
     longest = [
-        max(counts.get(name, 0), known.most if known.longest else 0)
+        max(counts.get(name, 0), known.most)
         for name, known in zip(LONGEST, (step.wait_times, step.heal_times), strict=True)
     ]
     raised = _with_longest(raised, *longest)

@@ -112,14 +112,6 @@ def test_a_repeated_sample_counts_as_often_as_sweeps_found_it(times, mean):
     assert found.last_of("healthy") == 6
 
 
-@pytest.mark.parametrize("later", [1, 299, 3000])
-def test_a_sample_is_later_than_one_that_version_0_2_0_dated_by_epoch_seconds(later):
-    hour = step_of(NOW, HOUR_SECONDS)
-    before = sampled({"healthy": 2}, hour)._replace(at=hour)
-    for both in ((before, sampled({"healthy": 1}, hour + later)), (sampled({"healthy": 1}, hour + later), before)):
-        assert joined(*both).last_of("healthy") == 1
-
-
 def test_a_gap_has_no_sample_to_repeat():
     assert repeated(counted({"jobs": 1}), 3) == counted({"jobs": 1})
 
@@ -230,11 +222,6 @@ def spread(*seconds):
     return counted({**found, "waited_seconds": sum(seconds), "longest_wait": max(seconds, default=0)}).wait_times
 
 
-def as_recorded_before(times):
-    """The values as a version recorded them that did not know the longest one."""
-    return times._replace(longest=0)
-
-
 def exact(seconds, share):
     return sorted(seconds)[ceil(share * len(seconds)) - 1]
 
@@ -273,22 +260,12 @@ def test_a_percentile_exceeds_no_value_and_is_off_by_less_than_its_bucket(second
     assert low <= found <= min([max(seconds), *SPREAD_BOUNDS[bucket : bucket + 1]])
 
 
-@given(seconds_lists, shares)
-def test_where_the_longest_value_is_not_known_a_percentile_is_within_its_bucket(seconds, share):
-    found, bucket = as_recorded_before(spread(*seconds)).percentile(share), bucket_of(exact(seconds, share))
-    assert (SPREAD_BOUNDS[bucket - 1] if bucket else 0) <= found <= [*SPREAD_BOUNDS, sum(seconds)][bucket]
-
-
-@given(st.lists(st.tuples(seconds_lists, st.booleans()), max_size=4), shares)
-def test_percentiles_of_joined_steps_are_those_of_all_values(several, share):
-    """In any grouping; where a step has no longest value, what its values do not exceed takes its place."""
-    times = [as_recorded_before(spread(*each)) if is_old else spread(*each) for each, is_old in several]
-    every = [second for each, _ in several for second in each]
-    assert all_times(times) == all_times([all_times(times[:2]), all_times(times[2:])])
-    assert all_times(times)[:2] == spread(*every)[:2]
-    assert max(every, default=0) <= all_times(times).most
-    if not any(is_old for _, is_old in several):
-        assert all_times(times).percentile(share) == spread(*every).percentile(share)
+@given(st.lists(seconds_lists, max_size=4), shares)
+def test_percentiles_of_joined_steps_are_those_of_all_values_in_any_grouping(several, share):
+    times = [spread(*each) for each in several]
+    every = spread(*(second for each in several for second in each))
+    assert all_times(times) == all_times([all_times(times[:2]), all_times(times[2:])]) == every
+    assert all_times(times).percentile(share) == every.percentile(share)
 
 
 @given(st.lists(seconds_lists, min_size=1, max_size=4))
@@ -300,10 +277,13 @@ def test_the_longest_value_of_joined_steps_is_the_longest_of_all(several):
     assert reduce(joined, steps).heal_times.most == max(map(max, several))
 
 
-def test_a_longest_value_of_some_of_the_values_alone_bounds_none_of_the_others():
-    """The version that records it was begun in the middle of the step."""
-    both = at_least(counted({"wait:8": 1, "waited_seconds": 500}), {"wait:4": 1, "longest_wait": 25})
-    assert both.wait_times.most == 500
+def test_the_longest_value_is_raised_like_the_counts():
+    step = counted({"heal:8": 1, "heal_seconds": 500, "longest_heal": 500})
+    more = {"heal:8": 1, "heal:9": 1, "heal_seconds": 1200, "longest_heal": 700}
+    assert at_least(step, more).heal_times.most == 700
+    assert (
+        at_least(at_least(step, more), {"heal:8": 1, "heal_seconds": 500, "longest_heal": 500}).heal_times.most == 700
+    )
     assert TimeSpread().most == 0
 
 
