@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Annotated, Literal, NamedTuple, TypeVar
@@ -30,6 +30,7 @@ from ghapp.web.api.expositions import Exposition, Expositions
 from ghapp.web.api.gauges import InstallationStatus, OrgRecords, installation_samples, no_deaths
 from ghapp.web.api.metrics import FORMATS, exposition, format_for
 from ghapp.web.operation import Answer, Clock, Handler, Operation, problems
+from ghapp.wording import time_of
 
 T = TypeVar("T")
 
@@ -85,8 +86,9 @@ class ReadyDocument(msgspec.Struct, frozen=True):
 
     `redis` is `away` without an answer; it is `replica`, `memory` (full), `disk` (full) or `refused` if it rejects
     writes, which are tried each time.
-    `degraded` has a sentence for each installation whose deliveries are missing or late, and for each source of the
-    cluster and the log store that is not seen, without the reason, which `ghapp doctor` has; that affects no readiness.
+    `degraded` has a sentence for each installation whose runners cannot be read, or whose deliveries are missing or
+    late, and for each source of the cluster and the log store that is not seen, without the reason, which
+    `ghapp doctor` has; that affects no readiness.
     """
 
     ready: bool
@@ -113,6 +115,16 @@ GET_METRICS = Operation(
     needs_token=False,
 )
 OPERATIONS = (GET_LIVEZ, GET_READYZ, GET_METRICS)
+
+
+def _unread(known: Iterable[InstallationStatus]) -> list[str]:
+    """Returns a sentence for each installation whose runners cannot be read."""
+    return [
+        f"{each.installation.org}: runners cannot be read since {time_of(each.survey.failing_since)}: "
+        f"{each.survey.failure}"
+        for each in known
+        if each.survey.failing_since is not None
+    ]
 
 
 class StatusEndpoints:
@@ -142,7 +154,7 @@ class StatusEndpoints:
             await probe_write(self._stores.redis)
             known = [each async for each in self._known()]
             rows = [self._row(each) for each in known]
-            degraded = [*await self._behind(known), *await self._not_seen()]
+            degraded = [*_unread(known), *await self._behind(known), *await self._not_seen()]
         except StoreRefusedError as error:
             return _json(
                 ReadyDocument(ready=False, redis=REFUSALS.get(error.refusal, "refused"), installations=[]), 503
