@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from ghapp.installations.scope import ScopeKind, kind_of
@@ -56,7 +57,7 @@ def report_on(fleet: FleetView, now: float) -> Report:
     if kind_of(fleet.org) is ScopeKind.ENTERPRISE:
         actions = ()  # GitHub has no answer to who may manage its runners
     wrong = _headlines_text(found) + _pressed_text(fleet.pressed, now)
-    title_as_of = f", as of {clock_time(now)}" if any(each.kind in NUMBERS_POSTED_LATER for each in found) else ""
+    title_as_of = f", as of {clock_time(now)}" if _has_numbers_posted_later(found) else ""
     return Report(
         title=one_line(title_of(found, names_pools=len(pools) > 1), LONGEST_TITLE - len(title_as_of)) + title_as_of,
         title_as_of=title_as_of,
@@ -69,6 +70,13 @@ def report_on(fleet: FleetView, now: float) -> Report:
         urgent=_urgent(found, (*actions, fleet.pressed), len(fleet.death_patterns)),
         is_incident=any(each.kind in INCIDENTS or each.severity is Severity.CRITICAL for each in found),
     )
+
+
+def _has_numbers_posted_later(found: Sequence[Headline]) -> bool:
+    """True if the title counts what is posted later; one version that ends is named, and several are counted."""
+    several = Counter(each.kind for each in found)
+    counting = {each.kind for each in found if several[each.kind] > 1 or each.short[:1].isdigit()}
+    return not counting.isdisjoint(NUMBERS_POSTED_LATER)
 
 
 def _urgent(found: Sequence[Headline], buttons: Sequence[object], death_patterns: int) -> tuple[tuple[str, str], ...]:

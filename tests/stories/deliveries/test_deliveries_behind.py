@@ -147,7 +147,7 @@ async def test_while_deliveries_stay_behind_a_lost_runner_waits_for_an_hour_if_i
         assert await app.replacements() == [lost]
         (evidence,) = (await app.context.runners.some(app.installation, [lost])).values()
         assert was_confirmed_without_deliveries(evidence)
-        assert "confirmed as lost after 60 min without them: 1" in await doctors_text(app)
+        assert "confirmed as lost after 1 h without them: 1" in await doctors_text(app)
 
 
 async def test_a_time_without_lists_does_not_count_to_that_hour(story):
@@ -297,7 +297,7 @@ async def test_deliveries_that_are_all_hours_late_are_reported(story):
         for number in range(1, 4):
             await app.pass_(60)
             await deliver(app, str(number), "in_progress", runner, app.clock() - 9000, job=number)
-        assert "deliveries arrive 2 h late" in await doctors_text(app)
+        assert "deliveries arrive 2 h 29 min late" in await doctors_text(app)
         facts = await app.context.delivery_status.facts([app.installation])
         assert [each.cause for each in completeness(facts[app.installation], app.clock())] == [GapCause.LATE]
 
