@@ -18,9 +18,10 @@ from ghapp.remediation.successors import (
     HEALED_WITHIN_SECONDS,
     LATE_SUCCESSOR_SECONDS,
     SUCCESSOR_PATIENCE_SECONDS,
+    lost_since,
 )
 from ghapp.runners.evidence import Evidence, PastLoss
-from ghapp.runners.verdict import Reason, State, Verdict, is_absent, is_zombie, missing_since
+from ghapp.runners.verdict import Reason, State, Verdict, is_absent, is_zombie
 
 
 class LossEnd(StrEnum):
@@ -176,7 +177,7 @@ def _present(evidence: Evidence, verdict: Verdict, pool: str, now: float) -> Run
         evidence.id,
         evidence.name,
         pool,
-        _first_at(evidence, now),
+        lost_since(evidence) or now,
         _proof(evidence),
         evidence.missing_at,
         evidence.confirmed_at,
@@ -186,15 +187,6 @@ def _present(evidence: Evidence, verdict: Verdict, pool: str, now: float) -> Run
         end,
         ended_at,
     )
-
-
-def _first_at(evidence: Evidence, now: float) -> float:
-    """Returns when it was first missing; being offline is evidence only if the runner was replaced for that."""
-    if evidence.confirmed_at is None and evidence.offline_since is not None:
-        return evidence.offline_since
-    if is_absent(evidence):
-        return missing_since(evidence)
-    return evidence.granted_at or evidence.removed_at or now
 
 
 def _proof(evidence: Evidence) -> Reason:
@@ -207,7 +199,7 @@ def _proof(evidence: Evidence) -> Reason:
 def _found_retired_at(evidence: Evidence, now: float) -> float:
     """Returns when the runner was no longer published as lost; `now` if it still is."""
     since = evidence.state_since
-    is_published = evidence.state == "" and since is not None and since >= _first_at(evidence, now)
+    is_published = evidence.state == "" and since is not None and since >= (lost_since(evidence) or now)
     return since if is_published and since is not None else now
 
 

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from ghapp.runners.evidence import LIST_LASTS_SECONDS, Evidence, Survey, covered_seconds
 from ghapp.runners.outdated import gets_no_jobs
+from ghapp.runners.verdict import is_absent, missing_since
 
 HEALED_WITHIN_SECONDS = 3600.0
 """A newcomer that came online later than this after the request is not its result."""
@@ -113,9 +114,16 @@ def awaits_successor(evidence: Evidence) -> bool:
 
 
 def lost_since(evidence: Evidence) -> float:
-    """Returns when the runner was first missing, or offline if it was replaced for that."""
-    known = [at for at in (evidence.absent_since, evidence.missing_at, evidence.offline_since) if at is not None]
-    return min(known, default=evidence.granted_at or evidence.replaced_at or 0.0)
+    """Returns when the loss of a runner began, on every surface: when it was first missing.
+
+    Being offline is evidence of a loss only if the runner was replaced for that.
+    """
+    if evidence.confirmed_at is None and evidence.offline_since is not None:
+        return evidence.offline_since
+    if is_absent(evidence):
+        return missing_since(evidence)
+    known = (evidence.granted_at, evidence.removed_at, evidence.replaced_at)
+    return next((at for at in known if at is not None), 0.0)
 
 
 def _left_at(evidence: Evidence) -> float:

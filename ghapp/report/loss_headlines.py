@@ -14,7 +14,7 @@ from ghapp.remediation.status import (
     ReplacementStatus,
     is_unanswered,
 )
-from ghapp.remediation.successors import SUCCESSOR_PATIENCE_SECONDS
+from ghapp.remediation.successors import HEALED_FOR_EACH_HIDDEN, SUCCESSOR_PATIENCE_SECONDS, lost_since
 from ghapp.report.fleet import FleetView, PoolView, RunnerView
 from ghapp.report.headline import Headline, HeadlineKind, Severity, first_since, runners_page
 from ghapp.runners.verdict import State
@@ -39,7 +39,7 @@ def loss_headlines(fleet: FleetView, pools: Sequence[PoolView], now: float) -> I
         statuses, patience = [each.replacement for each in lost], fleet.fuse_limits.prove_seconds
         # A late successor of an earlier loss is not what began: the loss is as old as the runners that wait now.
         current = [each for each in lost if not is_unanswered(each.replacement, now, patience)] or lost
-        since, healed = _healed_together(pool, first_since(current), patience)
+        since, healed = _healed_together(pool, min(lost_since(each.evidence) for each in current), patience)
         unanswered = [each for each in statuses if is_unanswered(each, now, patience)]
         worst = _worst(statuses)
         total = len(pool.members)
@@ -69,22 +69,20 @@ def loss_headlines(fleet: FleetView, pools: Sequence[PoolView], now: float) -> I
         )
 
 
-def _healed_together(pool: PoolView, since: float | None, patience: float) -> tuple[float | None, int]:
+def _healed_together(pool: PoolView, since: float, patience: float) -> tuple[float, int]:
     """Returns when losses began that overlap with one that began at `since`, and how many of them have healed.
 
     So the count only grows until all have healed. One that took longer than `patience` connects no other losses.
     """
-    if since is None:
-        return None, 0
     count = 0
     for each in sorted(pool.healed, key=lambda each: each.evidence.healed_at or 0.0, reverse=True):
-        evidence, began = each.evidence, each.verdict.since
+        evidence = each.evidence
         healed_at = evidence.healed_at or 0.0
         if healed_at < since:
             break
         count += 1
-        if began is not None and healed_at - (evidence.replaced_at or 0.0) <= patience:
-            since = min(since, began)
+        if healed_at - (evidence.replaced_at or 0.0) <= patience:
+            since = min(since, lost_since(evidence))
     return since, count
 
 
@@ -214,7 +212,12 @@ def _step(
             return "wait: replacement goes on by itself once runners can be read", ""
         case _ if last_request_at is not None:
             by = clock_time(last_request_at + fleet.fuse_limits.prove_seconds)
-            return f"nothing to do: replacement goes on by itself; successors are expected by {by}", ""
+            expected = f"nothing to do: replacement goes on by itself; successors are expected by {by}"
+            is_most = healed >= HEALED_FOR_EACH_HIDDEN * len(pool.lost)
+            return (
+                f"{expected}; those that other newcomers hide are not awaited after that" if is_most else expected,
+                "",
+            )
         case _:
             return "nothing to do: replacement goes on by itself", ""
 

@@ -50,6 +50,11 @@ def waiting(number, reason=QueueReason.NO_RUNNER_WITH_LABELS, pool="gpu", meant=
     return UnservedJob(Job(number, "queued", ("gpu",), "acme/api", NOW - 400 - number), reason, pool, meant)
 
 
+def began(at):
+    """The evidence of a loss that began then."""
+    return {"absent_since": at, "missing_at": at, "confirmed_at": at}
+
+
 PHANTOM = Phantom(PhantomKind.FAILED_OBJECT, "runner-x1", PhantomReason.FAILED_COUNTS_AS_CAPACITY, "Delete it.")
 FAILED_GATE = GateState("a" * 40, NOW - 4000, failed_at=NOW - 60)
 EVERYTHING = {
@@ -330,14 +335,14 @@ def test_the_controller_is_not_blamed_for_the_requests_of_a_batch_that_jobs_have
 
 def test_once_a_fuse_is_healed_the_controller_is_not_blamed_for_a_late_successor():
     fuse = Fuse(healed_at=NOW - 100, reason=FuseReason.HEALED)
-    headline = found(online(1), requested(2, NOW - 301, confirmed_at=NOW - 400), fuses={POOL: fuse})[0]
+    headline = found(online(1), requested(2, NOW - 301, **began(NOW - 400)), fuses={POOL: fuse})[0]
     assert headline.step.startswith("wait: 1 request of more than 5 min ago has no successor yet")
     assert headline.since == NOW - 400
 
 
 def test_a_loss_is_as_old_as_what_waits_now_and_not_as_a_late_successor_of_an_earlier_one():
-    earlier = [requested(2, NOW - 301, confirmed_at=NOW - 400), healed(3, NOW - 200, confirmed_at=NOW - 400)]
-    headline = found(online(1), *earlier, *(lost(number, confirmed_at=NOW - 10) for number in (4, 5)))[0]
+    earlier = [requested(2, NOW - 301, **began(NOW - 400)), healed(3, NOW - 200, **began(NOW - 400))]
+    headline = found(online(1), *earlier, *(lost(number, **began(NOW - 10)) for number in (4, 5)))[0]
     assert headline.since == NOW - 10
     assert "; 0 of 3 successors online" in headline.sentence
 
@@ -351,13 +356,20 @@ def test_while_a_fuse_proves_the_step_says_until_when():
 
 def test_successors_that_are_online_stay_counted_until_all_losses_that_overlap_have_healed():
     """The first ones to be lost heal first: what began with them does not begin later."""
-    first = [healed(number, NOW - 40, confirmed_at=NOW - 100) for number in (2, 3)]
-    second = healed(4, NOW - 20, confirmed_at=NOW - 60)
-    headline = found(online(1), *first, second, lost(5, confirmed_at=NOW - 30))[0]
+    first = [healed(number, NOW - 40, **began(NOW - 100)) for number in (2, 3)]
+    second = healed(4, NOW - 20, **began(NOW - 60))
+    headline = found(online(1), *first, second, lost(5, **began(NOW - 30)))[0]
     assert (headline.since, "; 3 of 4 successors online" in headline.sentence) == (NOW - 100, True)
-    apart = healed(2, NOW - 40, confirmed_at=NOW - 100)
-    headline = found(online(1), apart, lost(5, confirmed_at=NOW - 30))[0]
+    apart = healed(2, NOW - 40, **began(NOW - 100))
+    headline = found(online(1), apart, lost(5, **began(NOW - 30)))[0]
     assert (headline.since, "successor" in headline.sentence) == (NOW - 30, False)
+
+
+@pytest.mark.parametrize(("healed_count", "is_said"), [(1, False), (2, True)])
+def test_once_most_have_healed_the_step_says_that_hidden_successors_are_not_awaited(healed_count, is_said):
+    heals = [healed(3 + number, NOW - 5) for number in range(healed_count)]
+    headline = found(online(1), requested(2, NOW - 20), *heals)[0]
+    assert ("; those that other newcomers hide are not awaited after that" in headline.step) is is_said
 
 
 def test_runners_that_are_missing_beside_lost_ones_are_in_the_headline_of_the_loss():
@@ -582,9 +594,9 @@ def test_the_number_of_jobs_that_wait_is_no_news_and_why_they_wait_is(kind):
 
 def test_successors_are_counted_of_all_runners_that_were_lost_at_the_same_time():
     """Those that were confirmed first healed first."""
-    early = [healed(number, NOW, confirmed_at=NOW - 60) for number in range(10, 17)]
-    late = [requested(number, NOW - 20, confirmed_at=NOW - 59) for number in range(20, 25)]
-    before = healed(30, NOW - 300, confirmed_at=NOW - 400)
+    early = [healed(number, NOW, **began(NOW - 60)) for number in range(10, 17)]
+    late = [requested(number, NOW - 20, **began(NOW - 59)) for number in range(20, 25)]
+    before = healed(30, NOW - 300, **began(NOW - 400))
     headline = found(online(1), *early, *late, before)[0]
     assert headline.sentence.endswith("are lost: replacement requested; 7 of 12 successors online.")
 

@@ -10,6 +10,7 @@ from ghapp.remediation.successors import (
     Heal,
     heals,
     hidden_successors,
+    lost_since,
 )
 from ghapp.runners.evidence import Evidence, Survey
 
@@ -90,6 +91,27 @@ def test_an_old_loss_takes_no_new_runner_of_a_later_loss():
 def test_a_runner_replaced_while_offline_counts_from_its_replacement():
     offline = lost(absent_since=None, missing_at=None, offline_since=400.0)
     assert heals([offline, newcomer()], NOW) == [Heal(1, 9, 600.0, NOW)]
+
+
+@pytest.mark.parametrize(
+    ("changes", "began"),
+    [
+        ({"confirmed_at": 540.0, "offline_since": 100.0}, 500.0),
+        ({"offline_since": 100.0}, 100.0),
+        ({"missing_at": 480.0}, 480.0),
+        ({"absent_since": None, "missing_at": None, "granted_at": 590.0}, 590.0),
+        ({"absent_since": None, "missing_at": None}, ACCEPTED_AT),
+    ],
+    ids=[
+        "invalidated, and offline before",
+        "replaced while offline",
+        "a GET first",
+        "returned and granted",
+        "returned",
+    ],
+)
+def test_a_loss_began_when_its_runner_was_first_missing(changes, began):
+    assert lost_since(lost(**changes)) == began
 
 
 def test_each_departure_explains_one_new_runner():
