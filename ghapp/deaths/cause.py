@@ -122,8 +122,9 @@ _BY_CAUSE = {
     " the exit code shows the cause.",
     Cause.DELETED_REGISTRATION: "Its registration at GitHub was deleted, so it could not take a job again: find out"
     " what deletes registrations of running runners, and with ARC delete its EphemeralRunner, never its pod.",
-    Cause.VANISHED: "Its pod disappeared before its end was observed, mostly because the node or the machine was"
-    " killed: read the node's journal and the cloud's events of that minute, and keep runners off spot nodes.",
+    Cause.VANISHED: "Its pod disappeared before its end was observed: if other pods of its node went on, somebody"
+    " deleted it by force, and the cluster's audit log has who; else the node or the machine was killed: read the"
+    " node's journal and the cloud's events of that minute, and keep runners off spot nodes.",
     Cause.LOST_COMMUNICATION: "The runner stopped reporting to GitHub: read the machine's system log and the cloud's"
     " events of that time for an interruption, an out-of-memory kill or a lost network, keep runners off spot machines,"
     " and alert on memory and disk.",

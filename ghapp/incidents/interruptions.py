@@ -159,5 +159,5 @@ def _blind(survey: Survey, began: float, until: float) -> Iterator[Interruption]
         yield Interruption(begin, "blind", f"From here {waits}")
         if end <= until:
             yield Interruption(end, "sight", "A complete list of runners was read again")
-    if survey.failing_since is not None and survey.failing_since <= until:
-        yield Interruption(survey.failing_since, "blind", f"Since then {waits}", survey.failure)
+    if survey.blind_since is not None and survey.blind_since <= until:
+        yield Interruption(survey.blind_since, "blind", f"Since then {waits}", survey.failure)

@@ -300,10 +300,9 @@ def of_sweeps(
     """
     due = "no next attempt is planned" if attempt.at is None else f"next attempt due {time_of(attempt.at)}"
     reason = survey.failure if survey.failing_since is not None else attempt.prevented_by
-    if survey.failing_since is not None:
+    if survey.blind_since is not None:
         known = blindness_of(reason, org)
-        since = time_of(survey.swept_at or survey.failing_since)
-        text = f"no complete list since {since}: {known.meaning} ({reason}); {due}"
+        text = f"no complete list since {time_of(survey.blind_since)}: {known.meaning} ({reason}); {due}"
         return [wrong(GROUP, "sweeps", text, known.fix.format(org=shell_command(org)), org)]
     if reason == Reason.RATE_LIMITED and now - (attempt.since or 0.0) <= DEFERRED_SECONDS:
         text = f"deferred, because tokens of other installations use GitHub's points of the minute; {due}"

@@ -315,15 +315,27 @@ class _Frame:
         for shrinks_events, least in ((True, LEAST_EVENTS), (False, 1), (True, 1), (False, 0)):
             while (events if shrinks_events else notes) > least and self._is_too_high(console, options, events, notes):
                 events, notes = (events - 1, notes) if shrinks_events else (events, notes - 1)
-        yield self._with(events, notes)
+        if self._is_too_high(console, options, events, notes):
+            yield from self._cut(console, options.update(height=None))
+        else:
+            yield self._with(events, notes)
+
+    def _cut(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Yields the first lines of the lowest frame, and its footer: a frame that is too high would lose the keys."""
+        footer = console.render_lines(self._footer, options, pad=False)
+        lines = console.render_lines(self._with(1, 0, Text("…", "dim")), options, pad=False)
+        for line in [*lines[: max(0, self._rows - len(footer) - 1)], lines[-1], *footer]:
+            yield from line
+            yield Segment.line()
 
     def _is_too_high(self, console: Console, options: ConsoleOptions, events: int, notes: int) -> bool:
         unlimited = options.update(height=None)
         return len(console.render_lines(self._with(events, notes), unlimited, pad=False)) > self._rows
 
-    def _with(self, events: int, notes: int) -> Group:
+    def _with(self, events: int, notes: int, footer: Text | None = None) -> Group:
         shown = self._notes[len(self._notes) - notes :]
-        return Group(*(panel(events) for panel in self._panels), *self._problems, *shown, self._footer)
+        panels = (panel(events) for panel in self._panels)
+        return Group(*panels, *self._problems, *shown, self._footer if footer is None else footer)
 
 
 class _RenderedOnce:
@@ -457,7 +469,15 @@ def headline_lines(found: Sequence[Headline], now: float) -> list[Text]:
     if worst.step:
         action = f": {worst.action}" if worst.action else ""
         lines.append(plain(f"→ {worst.step}{action}", "dim"))
-    if further := found[1:]:
+    further = found[1:]
+    if not worst.needs_a_person:
+        acting = next((each for each in further if each.needs_a_person), None)
+        if acting is not None:
+            action = f": {acting.action}" if acting.action else ""
+            where = f" ({acting.pool})" if acting.pool else ""
+            lines.append(plain(f"also: {acting.short}{where}: {acting.step}{action}"))
+            further = [each for each in further if each is not acting]
+    if further:
         lines.append(plain(f"also: {title_of(further)}; `ghapp runners` lists all", "dim"))
     return lines
 

@@ -63,7 +63,8 @@ class Headline(NamedTuple):
         state: of the offline or unknown runners that it is about; else empty.
         link: the page of GitHub where the step is taken; empty if it is none of GitHub's. A headline has a command or
             a link.
-        lingers: True for a loss of which nothing is left but requests whose successors are late.
+        is_secondary: True for what no person of the platform has to act on: a loss of which nothing is left but late
+            successors, and jobs whose labels are misspelt. It comes after phantoms.
     """
 
     kind: HeadlineKind
@@ -80,7 +81,7 @@ class Headline(NamedTuple):
     shard: str = ""
     state: str = ""
     link: str = ""
-    lingers: bool = False
+    is_secondary: bool = False
 
     @property
     def action(self) -> str:

@@ -74,9 +74,8 @@ def headlines(fleet: FleetView, pools: Sequence[PoolView], now: float) -> list[H
 
 
 def _urgency(headline: Headline) -> tuple[int, bool]:
-    """Sort key: the order of kinds. What is left of a loss and needs no person is below phantoms, which need one."""
-    waits = headline.lingers and not headline.needs_a_person
-    kind = HeadlineKind.UNSEEN if waits else headline.kind
+    """Sort key: the order of kinds. What no person of the platform has to act on is below phantoms, which need one."""
+    kind = HeadlineKind.UNSEEN if headline.is_secondary else headline.kind
     return _ORDER.index(kind), headline.severity is not Severity.CRITICAL
 
 
@@ -182,7 +181,7 @@ def _blind(fleet: FleetView, now: float) -> Iterator[Headline]:
         f"Runners cannot be read: {known.meaning}{code}; {keeps}.",
         known.fix.format(org=shell_command(fleet.org)),
         "" if has_own_step else "ghapp doctor",
-        survey.failing_since or attempt.since or survey.swept_at,
+        survey.blind_since or attempt.since or survey.swept_at,
         "github",
         short=f"runners cannot be read{code}",
         link=link,
@@ -250,6 +249,7 @@ def _unserved(fleet: FleetView, pools: Sequence[PoolView]) -> Iterator[Headline]
             f"{counted(len(jobs), 'job')} without a runner",
             len(jobs),
             f"without a runner: {reasons}",
+            is_secondary=not pool and all(each.meant_label for each in jobs),
         )
 
 

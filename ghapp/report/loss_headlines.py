@@ -16,7 +16,7 @@ from ghapp.remediation.status import (
 )
 from ghapp.remediation.successors import HEALED_FOR_EACH_HIDDEN, SUCCESSOR_PATIENCE_SECONDS, lost_since
 from ghapp.report.fleet import FleetView, PoolView, RunnerView
-from ghapp.report.headline import Headline, HeadlineKind, Severity, first_since, runners_page
+from ghapp.report.headline import BY_ITSELF, Headline, HeadlineKind, Severity, first_since, runners_page
 from ghapp.runners.verdict import State
 from ghapp.untrusted_text import shell_command
 from ghapp.wording import are, clock_time, counted, duration, time_of
@@ -65,7 +65,7 @@ def loss_headlines(fleet: FleetView, pools: Sequence[PoolView], now: float) -> I
             f"{'' if pool.fuse.position is Position.CLOSED else f', fuse {pool.fuse_text}'}",
             len(lost),
             f"{len(lost)} lost: {progress}",
-            lingers=len(unanswered) == len(lost),
+            is_secondary=len(unanswered) == len(lost) and step.startswith(BY_ITSELF),
         )
 
 

@@ -272,6 +272,13 @@ class Survey:
     own_images: tuple[str, ...] = ()
     deferred_since: float | None = None
 
+    @property
+    def blind_since(self) -> float | None:
+        """Since when no complete list is known, on every surface: the last one; None while sweeps succeed."""
+        if self.failing_since is None:
+            return None
+        return self.failing_since if self.swept_at is None else min(self.swept_at, self.failing_since)
+
 
 HOSTED_IMAGES = ("ubuntu-", "windows-", "macos-")
 """Prefixes of the labels of GitHub-hosted runners."""

@@ -9,6 +9,7 @@ from ghapp.log import logger
 from ghapp.runners import absence
 from ghapp.store.presses import check_topic
 from ghapp.untrusted_text import one_line
+from ghapp.wording import time_of
 from jobs.context import JobContext, configured, open_context
 from jobs.runners.confirm import ask_to_confirm
 
@@ -49,6 +50,9 @@ async def _look(context: JobContext, installation: Installation, runner_id: int)
     revised = await context.runners.revise(installation_id, {runner_id: absence.folds_of_get(answer, at, survey)})
     ask_to_confirm(context, installation_id, absence.confirm_at(revised.values(), survey, at, limits))
     log.info("checked", installation=installation_id, runner=runner_id, there=answer is not None)
+    known = (await context.runners.some(installation_id, [runner_id])).get(runner_id)
+    if answer is None and known is not None and known.confirmed_at is not None:
+        return f"GitHub answered 404, as before: the runner counts as lost since {time_of(known.confirmed_at, at)}"
     if answer is None:
         return "GitHub answered 404: the runner is asked for again before it counts as lost"
     return f"GitHub lists it as {'online' if answer.online else 'offline'}{' and busy' if answer.busy else ''}"

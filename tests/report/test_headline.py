@@ -121,6 +121,21 @@ def test_each_reason_of_blindness_says_what_it_means_and_what_to_do(reason):
     assert headline.command in ("", "ghapp doctor")
 
 
+def test_blindness_begins_with_the_last_complete_list():
+    (headline,) = found(online(), survey=survey(swept_at=NOW - 50, failing_since=NOW - 40, failure="RateLimited"))
+    assert headline.since == NOW - 50
+
+
+def test_what_only_the_author_of_a_workflow_can_repair_comes_after_what_the_platform_has_to():
+    jobs = [waiting(1, pool="secret-project", meant="gpu")]
+    kinds = [
+        each.kind for each in found(online(), unserved=jobs, gates={"rollout/pink": FAILED_GATE}, phantoms=[PHANTOM])
+    ]
+    assert kinds == [HeadlineKind.GATE, HeadlineKind.PHANTOM, HeadlineKind.UNSERVED]
+    jobs = [*jobs, waiting(2, pool="secret-project")]
+    assert found(online(), unserved=jobs, gates={"rollout/pink": FAILED_GATE})[0].kind is HeadlineKind.UNSERVED
+
+
 def test_every_failure_of_a_sweep_is_explained():
     of_lists = list(Reason)[list(Reason).index(Reason.GITHUB_UNAVAILABLE) :]
     assert set(BLINDNESS) == {*of_lists, OVERDUE, NOT_SCHEDULED}

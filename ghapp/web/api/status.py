@@ -120,10 +120,10 @@ OPERATIONS = (GET_LIVEZ, GET_READYZ, GET_METRICS)
 def _unread(known: Iterable[InstallationStatus]) -> list[str]:
     """Returns a sentence for each installation whose runners cannot be read."""
     return [
-        f"{each.installation.org}: runners cannot be read since {time_of(each.survey.failing_since)}: "
+        f"{each.installation.org}: runners cannot be read since {time_of(each.survey.blind_since)}: "
         f"{each.survey.failure}"
         for each in known
-        if each.survey.failing_since is not None
+        if each.survey.blind_since is not None
     ]
 
 

@@ -38,6 +38,7 @@ async def test_a_check_of_a_lost_runner_starts_the_time_of_its_confirmation(stor
     [
         (None, "GitHub lists it as online"),
         ("lost", "GitHub answered 404: the runner is asked for again before it counts as lost"),
+        ("confirmed", "GitHub answered 404, as before: the runner counts as lost since "),
         (502, "GitHub gave no usable answer: "),
     ],
 )
@@ -45,9 +46,11 @@ async def test_a_press_of_look_at_this_runner_shows_what_github_answers(story, f
     async with story() as app:
         await known_fleet(app)
         runner_id = next(iter(await app.context.runners.all(app.installation)))
-        if fault == "lost":
+        if fault in ("lost", "confirmed"):
             (runner_id,) = app.sandbox.control.lose("acme", count=1)
-        elif fault is not None:
+        if fault == "confirmed":
+            await app.live_through_an_interval()
+        if fault == 502:
             app.sandbox.control.fault(match="/actions/runners/", status=fault)
         entry = AuditEntry(app.clock(), "mona", Channel.PAGE, "look at", "it", "", "")
         press_id = await app.context.presses.begin(app.installation, check_topic(runner_id), entry)

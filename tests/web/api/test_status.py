@@ -67,7 +67,7 @@ async def test_ready_shows_the_state_of_each_installation(http, redis):
                 "failure": "RateLimited",
             }
         ],
-        "degraded": ["acme: runners cannot be read since 2027-01-15 07:55:00 UTC: RateLimited"],
+        "degraded": ["acme: runners cannot be read since 2027-01-15 07:53:20 UTC: RateLimited"],
     }
 
 

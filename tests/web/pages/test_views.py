@@ -383,8 +383,8 @@ def test_the_github_page_says_while_it_is_so_why_github_cannot_be_read_and_that_
     (why,) = page.blind_now
     assert why.sentence == overview(known, NOW).headline.sentence
     assert why.sentence.startswith("Runners cannot be read: GitHub does not answer, or answers with errors")
-    since = f"from {time_of(NOW - 40, NOW)} on"
-    assert [(each.length, each.times, each.end) for each in page.blind] == [("40 s", since, None)]
+    since = f"from {time_of(NOW - 50, NOW)} on"
+    assert [(each.length, each.times, each.end) for each in page.blind] == [("50 s", since, None)], "the last list"
     assert page.meaning == "GitHub does not answer, or answers with errors."
     well = github_page(fleet(), Installation(7, "acme", 1, NEEDED), Allowance(5000, 0, 0.0), BudgetLimits(), 60, NOW)
     assert (well.blind_now, well.blind, well.meaning, well.fix) == ((), (), "", ())

@@ -89,8 +89,7 @@ def github_page(
         BlindSpan(f"from {time_of(begin, now)} to {time_of(end, now)}", moment(end, now), duration(end - begin))
         for begin, end in reversed(survey.blind[-MOST_SPANS:])
     ]
-    if survey.failing_since is not None:
-        since = survey.failing_since
+    if (since := survey.blind_since) is not None:
         spans.insert(0, BlindSpan(f"from {time_of(since, now)} on", None, page_duration(now - since)))
     return GitHubPageView(
         blind_now=tuple(items_about_blindness(fleet, now)),
