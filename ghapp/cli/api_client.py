@@ -447,11 +447,23 @@ class ApiClient:
         try:
             answer = await self._client.request(method, path, params=parameters, json=body)
         except httpx.TransportError as error:
-            why = "no answer in time" if isinstance(error, httpx.TimeoutException) else str(error) or "no connection"
+            why = _why_no_answer(error)
             raise ServerUnavailableError(f"{url}: {why}; check GHAPP_URL") from None
         if answer.is_success or answer.status_code == httpx.codes.CONFLICT:
             return answer
         raise _error(answer, f"{url} answered {answer.status_code}: {_detail(answer)}")
+
+
+def _why_no_answer(error: httpx.TransportError) -> str:
+    """Returns why a request has no answer, in words; the libraries name sockets and lines of OpenSSL."""
+    if isinstance(error, httpx.TimeoutException):
+        return "no answer in time"
+    text = str(error)
+    if "WRONG_VERSION_NUMBER" in text:
+        return "it does not speak TLS; with http:// it may"
+    if text == "All connection attempts failed":
+        return "nothing listens there, or the connection is refused"
+    return text or "no connection"
 
 
 def _error(answer: httpx.Response, message: str) -> GhappError:

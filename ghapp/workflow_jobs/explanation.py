@@ -35,7 +35,7 @@ class QueueExplanation(NamedTuple):
         text: the same in one sentence.
         since: since when the reason holds, as far as is known (epoch seconds); never before the job was queued.
         ahead: number of older jobs that wait for the same pool; None if no runner may take the job.
-        typical_wait_seconds: the pool's median wait over the last hour; None if none of its jobs started.
+        typical_wait_seconds: the median wait of the pool's jobs that started last; None if none did within an hour.
         next: what to do, cheapest first.
     """
 
@@ -136,7 +136,7 @@ def _group(queue: JobQueue, job: Job, placement: Placement) -> _Words:
 
 def usual_wait(median: str) -> str:
     """Returns what a pool's median wait says."""
-    return f"median wait {median} (jobs started in the last hour)"
+    return f"median wait {median} (the jobs that started last)"
 
 
 def _busy(queue: JobQueue, _job: Job, placement: Placement) -> _Words:

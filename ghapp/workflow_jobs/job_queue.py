@@ -28,7 +28,11 @@ MOST_HINTS = 3
 """Labels of a job for which the nearest one is looked for."""
 
 TYPICAL_SECONDS = 3600.0
-"""The typical wait of a pool is the median over the jobs that started within this time."""
+"""The typical wait of a pool is the median over the jobs that started last within this time, `LATEST_STARTED` at most:
+that of a whole hour says nothing of a queue that is minutes old.
+"""
+
+LATEST_STARTED = 20
 
 
 def no_steps(_pool: str) -> Sequence[VersionStep]:
@@ -247,11 +251,12 @@ class JobQueue:
         return bisect_left(self._waiting.get(self.pool(job), []), _age(job))
 
     def typical_wait_seconds(self, pool: str) -> float | None:
-        """Returns the median wait of the pool's jobs that started within the last hour; None if none did."""
+        """Returns the median wait of the pool's jobs that started last; None if none did within the last hour."""
         if self._typical is None:
             waits: dict[str, list[float]] = defaultdict(list)
-            for job in self._started():
-                waits[self.pool(job)].append(max(0.0, (job.started_at or 0.0) - job.queued_at))
+            for job in sorted(self._started(), key=lambda each: each.started_at or 0.0, reverse=True):
+                if len(latest := waits[self.pool(job)]) < LATEST_STARTED:
+                    latest.append(max(0.0, (job.started_at or 0.0) - job.queued_at))
             self._typical = {each: median(found) for each, found in waits.items()}
         return self._typical.get(pool)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import time
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from threading import Thread
 
 import pytest
 
@@ -272,13 +274,27 @@ async def test_more_runners_than_one_page_are_all_listed(site, redis):
         ),
         ({"GHAPP_URL": "https://u:p@ghapp.example.com", "GHAPP_TOKEN": "t"}, "GHAPP_URL: must not contain a user"),
         ({"GHAPP_URL": "https://ghapp.example.com", "GHAPP_TOKEN": "a\nb"}, "GHAPP_TOKEN: is not a token"),
-        ({"GHAPP_URL": "http://127.0.0.1:1", "GHAPP_TOKEN": "t"}, "http://127.0.0.1:1: All connection attempts failed"),
+        (
+            {"GHAPP_URL": "http://127.0.0.1:1", "GHAPP_TOKEN": "t"},
+            "http://127.0.0.1:1: nothing listens there, or the connection is refused",
+        ),
     ],
     ids=["no token", "no HTTP", "plain HTTP", "password", "no header value", "no server"],
 )
 def test_an_unusable_address_or_token_is_refused_in_one_line(environ, text):
     for words in (["runners"], ["gate", "acme", "linux", "pink"], ["resume", "acme"]):
         assert one_line(ghapp(*words, **environ), 2).startswith(f"ghapp: {text}")
+
+
+def test_a_server_without_tls_is_named_as_such():
+    with HTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler) as server:
+        thread = Thread(target=server.serve_forever)
+        thread.start()
+        url = f"https://127.0.0.1:{server.server_port}"
+        line = one_line(ghapp("runners", GHAPP_URL=url, GHAPP_TOKEN="t"), 2)
+        server.shutdown()
+        thread.join()
+    assert line == f"ghapp: {url}: it does not speak TLS; with http:// it may; check GHAPP_URL"
 
 
 def test_a_command_that_needs_redis_says_so():

@@ -132,8 +132,16 @@ def test_the_typical_wait_is_the_median_of_the_jobs_that_started_within_the_hour
     found = explained([busy(), busy()], running, ended=waits)
     assert found.typical_wait_seconds == 90
     assert found.text == "all 2 runners of linux-4vcpu are busy"
-    assert found.next[0] == ("wait", "median wait 1 min 30 s (jobs started in the last hour)")
+    assert found.next[0] == ("wait", "median wait 1 min 30 s (the jobs that started last)")
     assert explained([busy()]).typical_wait_seconds is None
+
+
+def test_the_typical_wait_is_that_of_the_queue_as_it_is_now():
+    """A quiet hour before does not make a queue of minutes look short."""
+    quiet = [job(10 + each, status="over", started_at=NOW - 900, queued_at=NOW - 900) for each in range(60)]
+    busy_now = [job(100 + each, status="over", started_at=NOW - each, queued_at=NOW - each - 40) for each in range(20)]
+    assert explained([busy()], ended=[*quiet, *busy_now]).typical_wait_seconds == 40
+    assert explained([busy()], ended=[*quiet, *busy_now[:9]]).typical_wait_seconds == 0
 
 
 @pytest.mark.parametrize(
