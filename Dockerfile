@@ -7,7 +7,7 @@ ARG PYTHON=3.11-slim
 FROM python:${PYTHON} AS build
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1 PIP_ROOT_USER_ACTION=ignore
 WORKDIR /src
-COPY pyproject.toml requirements.txt README.md LICENSE NOTICE app.yml ./
+COPY pyproject.toml setup.py requirements.txt README.md LICENSE NOTICE app.yml ./
 COPY ghapp ghapp
 COPY jobs jobs
 RUN python -m venv /opt/ghapp

@@ -71,7 +71,7 @@ $(COSMIC):
 
 setup: $(STAMP)     ## just the environment
 
-$(STAMP): pyproject.toml requirements.txt
+$(STAMP): pyproject.toml setup.py requirements.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
 	  || { echo "ghapp needs Python 3.11 or newer; set PYTHON=/path/to/python3" >&2; exit 2; }
 	@test -x $(BIN)/pip || $(PYTHON) -m venv --clear $(VENV) >/dev/null 2>&1 \

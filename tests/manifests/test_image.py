@@ -54,6 +54,7 @@ def test_what_it_copies_is_there_and_reaches_the_builder():
     copied = [name for each in arguments_of("COPY", STEPS) if "--from" not in each for name in each.split()[:-1]]
     assert copied == [
         "pyproject.toml",
+        "setup.py",
         "requirements.txt",
         "README.md",
         "LICENSE",

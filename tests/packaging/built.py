@@ -17,6 +17,7 @@ from tests.manifests.rendered import ROOT
 
 SOURCES = (
     "pyproject.toml",
+    "setup.py",
     "MANIFEST.in",
     "requirements.txt",
     "README.md",
