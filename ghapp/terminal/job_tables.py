@@ -151,7 +151,7 @@ def _explanation(document: Mapping[str, Any], page: str | None) -> list[Text]:
     if why is None:
         head.append(visible(_without_reason(document)))
         return [head, *(copyable(f"  {line}") for line in lines)]
-    head.append(f": {why['reason']} since {why['since']}")
+    head.append(f": {why['reason']} since {to_the_second(why['since'])}")
     if why["ahead"] is not None:
         typical = why["typical_wait_seconds"]
         usual = "" if typical is None else f"; {usual_wait(duration(typical))}"
@@ -170,6 +170,6 @@ def _without_reason(document: Mapping[str, Any]) -> str:
         return ": GitHub has assigned no runner yet; no reason is known (is the list of runners fresh? `ghapp doctor`)"
     runner = f" on {document['runner']}" if document["runner"] else ""
     if document["state"] == "running":
-        return f"{runner} since {document['started_at']}"
-    ended = "" if document["ended_at"] is None else f" at {document['ended_at']}"
+        return f"{runner} since {to_the_second(document['started_at'])}"
+    ended = "" if document["ended_at"] is None else f" at {to_the_second(document['ended_at'])}"
     return f"{runner}{ended}: {document['conclusion'] or 'no conclusion was delivered'}"

@@ -147,6 +147,7 @@ LONE_STEP = """([at, value, blind]) => {
   const place = document.querySelector("#chart-runners [data-chart]");
   const given = JSON.parse(place.dataset.chart);
   given.series.forEach((each) => each.values = each.values.map((_, step) => step === at ? value : null));
+  given.marks.forEach((each) => each.values = each.values.map((_, step) => step === at ? value / 2 : null));
   given.blind = blind;
   const copy = place.cloneNode(false);
   copy.hidden = true;
@@ -178,6 +179,7 @@ def test_one_step_of_the_runners_is_drawn_as_an_area(open_page, fleet, at):  # n
     page.evaluate(LONE_STEP, [at, 12, []])
     charts(page)
     assert wait_for(lambda: page.evaluate(PAINTED, "--chart-healthy") > 100, 5)
+    assert page.evaluate(PAINTED, "--chart-invalidated") > 10, "the most lost at once, over the area"
     assert page.evaluate(PAINTED, "--chart-blind") <= 1, "the swatch itself"
 
 

@@ -122,7 +122,7 @@ def test_an_incident_of_four_minutes_is_seen_within_the_week():
     lost = {"lost": 12, "healed": 12}
     shown = page({step_of(five_days_ago): step(five_days_ago, lost, invalidated=12)}, span=WEEK)
     for name, series, value in (("losses", "lost", 12), ("losses", "healed", 12), ("runners", "lost, highest", 12)):
-        (values,) = [each.values for each in chart(shown, name).series if each.name == series]
+        (values,) = [each.values for each in chart(shown, name).columns if each.name == series]
         assert [each for each in values if each is not None] == [value]
 
 
@@ -133,15 +133,17 @@ def test_a_pool_without_a_history_is_all_pools(given, pool):
 
 def test_each_chart_has_its_values_and_missing_steps_are_gaps():
     shown = page({step_of(NOW): step(queued=6)})
-    values = {each.id: {series.name: series.values for series in each.series} for each in shown.charts}
+    values = {each.id: {series.name: series.values for series in each.columns} for each in shown.charts}
     assert {name: {series: each[-1] for series, each in of.items()} for name, of in values.items()} == {
         "runners": {
             "healthy": 3,
             "starting": 0,
-            "offline, highest": 0,
+            "offline": 0,
+            "suspect, latest": 0,
+            "lost, latest": 0,
+            "unknown": 0,
             "suspect, highest": 0,
             "lost, highest": 0,
-            "unknown, highest": 0,
         },
         "losses": {"lost": 2, "healed": 1},
         "heal-seconds": {"p50": 90, "p95": 90},
@@ -167,12 +169,15 @@ def test_runners_are_whole_numbers_that_were_so_at_the_end_of_the_step():
     assert chart(shown, "runners").series[0].values[-1] == 254
 
 
-def test_lost_suspect_and_offline_runners_are_the_most_of_the_step():
-    """37 runners were lost, and healed, within a step: its last sample has none."""
-    worst = joined(step(NOW, {}, healthy=3, suspect=5), step(NOW + 60, {}, healthy=1, invalidated=4, offline=2))
-    shown = chart(page({step_of(NOW): joined(worst, step(NOW + 120, {}, healthy=8))}), "runners")
-    assert [each.values[-1] for each in shown.series] == [8, 0, 2, 5, 4, 0]
-    assert "At most 4 lost at once." in shown.summary
+def test_a_stack_never_exceeds_the_runners_of_one_moment_and_marks_are_the_most_lost_and_suspect():
+    """5 of 8 runners were suspect, then 4 lost, and healed, within a step: its last sample has none."""
+    worst = joined(step(NOW, {}, healthy=3, suspect=5), step(NOW + 60, {}, healthy=2, invalidated=4, offline=2))
+    shown = chart(page({step_of(NOW): joined(worst, step(NOW + 120, {}, healthy=7, offline=1))}), "runners")
+    assert [each.values[-1] for each in shown.series] == [7, 0, 1, 0, 0, 0]
+    assert [(each.name, each.values[-1]) for each in shown.marks] == [("suspect, highest", 5), ("lost, highest", 4)]
+    assert shown.rows[0][1] == ("7", "0", "1", "0", "0", "0", "5", "4")
+    assert "At most 4 lost at once. Areas: the latest numbers of each step." in shown.summary
+    assert [each["name"] for each in json.loads(shown.data)["marks"]] == ["suspect, highest", "lost, highest"]
 
 
 def test_time_without_a_complete_list_is_marked_within_its_step():
@@ -183,13 +188,13 @@ def test_time_without_a_complete_list_is_marked_within_its_step():
     for each in (runners, losses):
         assert json.loads(each.data)["blind"] == [11]
         assert [values[-1] for _, values in each.rows[:2]] == ["1 min 5 s", ""]
-        assert {len(values) for _, values in each.rows} == {len(each.series) + 1}
+        assert {len(values) for _, values in each.rows} == {len(each.columns) + 1}
 
 
 def test_a_record_without_such_time_has_no_column_for_it():
     shown = chart(page({step_of(NOW): step(counts={})}), "runners")
     assert json.loads(shown.data)["blind"] == []
-    assert len(shown.rows[0][1]) == len(shown.series)
+    assert len(shown.rows[0][1]) == len(shown.columns)
 
 
 def test_percentiles_of_a_span_are_those_of_all_its_waits_and_heals():

@@ -285,7 +285,8 @@ async def test_system_shows_roles_queues_and_the_inbox(key_holder):
     text = re.sub(r"\s+", " ", (await key_holder.get("/system")).text)
     assert "No clock is alive." in text
     assert "<dt>worker</dt><dd>2<small>alive</small>" in text
-    assert "<dt>inbox</dt><dd>3<small>waiting</small>" in text
+    assert "<dt>inbox</dt><dd>3<small>waiting jobs of ghapp</small>" in text
+    assert "<dt>Inbox</dt><dd>0<small>waiting deliveries</small>" in text
     assert "<dt>failed</dt><dd>1<small>in the last hour</small>" in text
 
 

@@ -422,7 +422,7 @@ def test_an_entry_of_the_audit_log_has_its_author_action_and_origin():
     entry = AuditEntry(NOW - 60, "mona", "page", "pause", "*", "network", "paused", "192.0.2.7")
     (shown,) = system_page(LOAD, 1, None, 0, 0, [], [entry], NOW).entries
     assert (shown.at.text, *shown[1:]) == (
-        "1 min ago", "mona", "page", "pause all pools", "network", "paused", "192.0.2.7",
+        "1 min ago", "mona", "page", "pause all pools", "network", "paused", "192.0.2.7", time_of(NOW - 60, NOW),
     )  # fmt: skip
 
 

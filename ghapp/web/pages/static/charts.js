@@ -42,9 +42,12 @@
       return { ...common, fill: stroke, width: 0, points: { show: false }, paths: window.uPlot.paths.bars({ size: [0.8, 40, 2], align: 1 }) };
     });
     if (stacked) series.reverse();
-    const highest = Math.max(1, ...sums(given, stacked));
+    // Marks are drawn by the hook below; as series they have a row in the legend.
+    const marks = given.marks.map((each) => ({ label: each.name, stroke: colour(`--chart-${each.colour}`), paths: () => null, points: { show: false },
+      value: (plot, drawn, index, place) => (place === null ? "" : each.values[place] === null ? given.missing : number(each.values[place], given.unit)) }));
+    const highest = Math.max(1, ...sums(given, stacked), ...given.marks.flatMap((each) => each.values.filter((value) => value !== null)));
     return {
-      width, height, series: [{ label: "From", value: "{YYYY}-{MM}-{DD} {HH}:{mm} UTC" }, ...series],
+      width, height, series: [{ label: "From", value: "{YYYY}-{MM}-{DD} {HH}:{mm} UTC" }, ...series, ...marks],
       tzDate: (at) => window.uPlot.tzDate(new Date(at * 1000), "Etc/UTC"),
       // A step is drawn from its begin to its end: the last one would be outside by default.
       scales: { x: { range: [given.begin, given.begin + given.series[0].values.length * given.step] }, y: { range: [mirrored ? -highest * 1.08 : 0, highest * 1.08] } },
@@ -56,14 +59,14 @@
           values: (plot, marks) => marks.map((each) => (Number.isInteger(each) ? number(Math.abs(each), given.unit) : "")),
         },
       ],
-      hooks: { draw: [(plot) => drawBlind(plot, given)], ready: [(plot) => {
+      hooks: { draw: [(plot) => drawBlind(plot, given), (plot) => drawMarks(plot, given)], ready: [(plot) => {
         const last = plot.data[0].length - 1;
         const rows = [...plot.root.querySelectorAll(".u-legend tr")];
-        if (stacked) rows.forEach((row, at) => { row.style.order = at ? rows.length - at : 0; });
+        if (stacked) rows.forEach((row, at) => { row.style.order = at && at <= series.length ? series.length + 1 - at : at; });
         plot.over.addEventListener("mouseleave", () => plot.setLegend({ idx: last }));
         plot.setLegend({ idx: last });
       }] },
-      legend: { markers: { width: 0, fill: (plot, at) => series[at - 1].stroke } },
+      legend: { markers: { width: 0, fill: (plot, at) => [...series, ...marks][at - 1].stroke } },
     };
   };
   // Of two series of bars the second one is drawn downwards: beside each other they would be too thin to tell apart.
@@ -81,7 +84,7 @@
     if (given.kind !== "stack" && given.kind !== "stacked-bars") return [times, ...given.series.map((each) => each.values)];
     const below = times.map(() => 0);
     const stacked = given.series.map((each) => each.values.map((value, at) => value === null ? null : (below[at] += value)));
-    return [times, ...stacked.reverse()]; // the highest is drawn first, and the others over it
+    return [times, ...stacked.reverse(), ...given.marks.map((each) => each.values)]; // the highest is drawn first, and the others over it
   };
   // A strip at the top of the steps within which runners could not be read.
   const drawBlind = (plot, given) => {
@@ -91,6 +94,25 @@
     for (const at of given.blind) {
       const [from, to] = [at, at + 1].map((step) => plot.valToPos(given.begin + step * given.step, "x", true));
       ctx.fillRect(from, bbox.top, Math.max(2, to - from), height);
+    }
+    ctx.restore();
+  };
+  // A line across each step at the height of the value, with a rim that sets it off from the areas below.
+  const drawMarks = (plot, given) => {
+    const { ctx } = plot, height = Math.round(2 * devicePixelRatio), rim = Math.round(devicePixelRatio);
+    ctx.save();
+    const around = colour("--card");
+    for (const each of given.marks) {
+      const inner = colour(`--chart-${each.colour}`);
+      each.values.forEach((value, at) => {
+        if (!value) return;
+        const [from, to] = [at, at + 1].map((step) => plot.valToPos(given.begin + step * given.step, "x", true));
+        const top = plot.valToPos(value, "y", true) - height / 2, width = Math.max(2, to - from);
+        ctx.fillStyle = around;
+        ctx.fillRect(from, top - rim, width, height + 2 * rim);
+        ctx.fillStyle = inner;
+        ctx.fillRect(from, top, width, height);
+      });
     }
     ctx.restore();
   };

@@ -55,6 +55,7 @@ class ChartView(NamedTuple):
         unit: of all values: `s`, or empty for numbers.
         missing: what is shown where there is no value.
         blind: seconds of each step that no complete list covers; empty if there are none, or if it does not matter.
+        marks: what is drawn over a stack as a short line in each step, because it is no part of the sum.
     """
 
     id: str
@@ -67,13 +68,19 @@ class ChartView(NamedTuple):
     unit: str = ""
     missing: str = "gap"
     blind: tuple[int, ...] = ()
+    marks: tuple[ChartSeries, ...] = ()
+
+    @property
+    def columns(self) -> tuple[ChartSeries, ...]:
+        """The series and the marks, as the table has them."""
+        return (*self.series, *self.marks)
 
     @property
     def data(self) -> str:
         """What `charts.js` draws, as JSON."""
-        series = [{"name": each.name, "colour": each.colour, "values": each.values} for each in self.series]
+        series, marks = ([each._asdict() for each in drawn] for drawn in (self.series, self.marks))
         drawn = {"kind": self.kind, "begin": self.begin, "step": self.step, "unit": self.unit}
-        drawn |= {"missing": self.missing, "series": series}
+        drawn |= {"missing": self.missing, "series": series, "marks": marks}
         drawn |= {"blind": [at for at, seconds in enumerate(self.blind) if seconds]}
         return json.dumps(drawn, separators=(",", ":"))
 
@@ -88,7 +95,7 @@ class ChartView(NamedTuple):
 
         At most `MOST_ROWS`: a week has 2,016 steps.
         """
-        columns = zip(*(each.values for each in self.series), strict=True)
+        columns = zip(*(each.values for each in self.columns), strict=True)
         blind = [duration(seconds) if seconds else "" for seconds in self.blind]
         rows = [
             (

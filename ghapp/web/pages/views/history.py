@@ -19,8 +19,11 @@ from ghapp.wording import counted, duration
 STATES_SHOWN = (State.HEALTHY, State.STARTING, State.OFFLINE, State.SUSPECT, State.INVALIDATED, State.UNKNOWN)
 """From the lowest area to the highest."""
 
-WORST_SHOWN = (State.OFFLINE, State.SUSPECT, State.INVALIDATED, State.UNKNOWN)
-"""Of these a step shows the highest number, of the others the latest: a loss of seconds would not be seen."""
+HIGHEST_SHOWN = (State.SUSPECT, State.INVALIDATED)
+"""Of these a step also has the highest number, as a mark: a loss of seconds would not be seen in the latest sample.
+
+It is no part of the stack: a runner that was suspect, then lost, then healthy would be drawn three times.
+"""
 
 SERIES_COLOURS = 8
 """Colours `--chart-series-1` and on; more series use them again."""
@@ -197,9 +200,10 @@ def _charts(stored: Mapping[int, HistoryStep], span: ChartSpan, now: float, *, w
     steps = _steps(stored, span, now)
     sampled = [step if step and step.samples else None for step in steps]
     blind = tuple(0 if step is None else step.count("blind_seconds") for step in steps)
-    states = [_state_series(sampled, each) for each in STATES_SHOWN]
+    states = [_latest_series(sampled, each) for each in STATES_SHOWN]
+    marks = tuple(ChartSeries(f"{_name(each)}, highest", each, _highest(sampled, each)) for each in HIGHEST_SHOWN)
     summary = _runners_summary(sampled, sum(blind))
-    yield _chart("runners", "Runners by state", summary, ChartKind.STACK, span, now, *states, blind=blind)
+    yield _chart("runners", "Runners by state", summary, ChartKind.STACK, span, now, *states, blind=blind, marks=marks)
     lost, healed = count_column(steps, "lost"), count_column(steps, "healed")
     summary = f"{counted(_sum(lost), 'runner')} lost; the successors of {_sum(healed):,} came online."
     losses = ChartSeries("lost", "invalidated", tuple(lost)), ChartSeries("healed", "healthy", tuple(healed))
@@ -236,12 +240,13 @@ def _chart(
     *series: ChartSeries,
     unit: str = "",
     blind: tuple[int, ...] = (),
+    marks: tuple[ChartSeries, ...] = (),
 ) -> ChartView:
     has_values = any(value is not None for each in series for value in each.values)
     missing = "none" if unit else "gap"  # without a loss or a job in a step there is no time
-    shown = series if has_values else ()
+    shown, over = (series, marks) if has_values else ((), ())
     marked = blind if any(blind) else ()
-    return ChartView(name, title, summary, kind, span.begin(now), span.width, shown, unit, missing, marked)
+    return ChartView(name, title, summary, kind, span.begin(now), span.width, shown, unit, missing, marked, over)
 
 
 def _steps(stored: Mapping[int, HistoryStep], span: ChartSpan, now: float) -> list[HistoryStep | None]:
@@ -277,11 +282,13 @@ def _means(steps: Sequence[HistoryStep | None], gauge: str) -> tuple[Value, ...]
     return tuple(None if step is None else round(step.mean(gauge), 1) for step in steps)
 
 
-def _state_series(steps: Sequence[HistoryStep | None], state: State) -> ChartSeries:
-    name = "lost" if state is State.INVALIDATED else state.value
-    if state in WORST_SHOWN:
-        return ChartSeries(f"{name}, highest", state.value, _highest(steps, state.value))
-    return ChartSeries(name, state.value, _lasts(steps, state.value))
+def _name(state: State) -> str:
+    return "lost" if state is State.INVALIDATED else state.value
+
+
+def _latest_series(steps: Sequence[HistoryStep | None], state: State) -> ChartSeries:
+    latest = ", latest" if state in HIGHEST_SHOWN else ""
+    return ChartSeries(f"{_name(state)}{latest}", state.value, _lasts(steps, state.value))
 
 
 def _highest(steps: Sequence[HistoryStep | None], gauge: str) -> tuple[Value, ...]:
@@ -309,9 +316,9 @@ def _runners_summary(sampled: Sequence[HistoryStep | None], blind_seconds: int) 
     gaps = sum(step is None for step in sampled[next(at for at, step in enumerate(sampled) if step) :])
     blind = f" Marked at the top: {duration(blind_seconds)} without a complete list in all." if blind_seconds else ""
     covered = " Gaps are times without a complete list." if gaps else ""
-    return (
-        f"Latest: {counted(last.last_of('healthy'), 'healthy runner')}. At most {worst:,} lost at once.{blind}{covered}"
-    )
+    drawn = "Areas: the latest numbers of each step. Lines: the most lost and suspect at once within it."
+    latest = f"Latest: {counted(last.last_of('healthy'), 'healthy runner')}. At most {worst:,} lost at once."
+    return f"{latest} {drawn}{blind}{covered}"
 
 
 NOTHING = "Nothing was recorded in this time."

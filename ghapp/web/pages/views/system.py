@@ -42,7 +42,10 @@ class LetterLine(NamedTuple):
 
 
 class AuditLine(NamedTuple):
-    """One change. `address` is empty for a visitor who does not manage the organization."""
+    """One change. `address` is empty for a visitor who does not manage the organization.
+
+    `clock`: its time of day, with the date on another day.
+    """
 
     at: Moment | None
     who: str
@@ -51,6 +54,7 @@ class AuditLine(NamedTuple):
     why: str
     result: str
     address: str
+    clock: str
 
 
 class SystemPageView(NamedTuple):
@@ -123,6 +127,7 @@ def audit_lines(entries: Sequence[AuditEntry], now: float, *, has_addresses: boo
             each.why,
             _result(each),
             each.address if has_addresses else "",
+            time_of(each.at, now),
         )
         for each in entries
     )
