@@ -8,13 +8,17 @@ from typing import NamedTuple
 from ghapp.gate.active_shard import Role, last_deploy
 from ghapp.gate.judgement import STOP, Gate
 from ghapp.gate.next_steps import NextStep, wait_command
-from ghapp.gate.texts import mark_of
+from ghapp.gate.texts import NOTHING_TO_DO, mark_of
 from ghapp.web.gates import PoolGates
 from ghapp.web.pages.page import Page, Values, Visit
 from ghapp.web.pages.views.wording import Moment, TextPart, coded, moment
 
 CLASSES = {"ok": "good", "NO": "stopped", "!": "suspect"}
 """By mark: the class of its colour, which never stands alone."""
+
+
+ALL_PASS = {1: "The shard passes.", 2: "Both shards pass."}
+"""By number of shards: the sentence if all of them pass."""
 
 
 class GateCheckLine(NamedTuple):
@@ -36,7 +40,8 @@ class GateStepLine(NamedTuple):
 class GateShard(NamedTuple):
     """One shard: its role, whether it passes, its checks, and the next steps, cheapest and safest first.
 
-    `command` waits for the gate, as `ghapp gate` in a shell.
+    `idle` stands in place of the steps if it passes and has none; else empty. `command` waits for the gate, as
+    `ghapp gate` in a shell.
     """
 
     name: str
@@ -48,6 +53,7 @@ class GateShard(NamedTuple):
     ref: str
     checks: tuple[GateCheckLine, ...]
     next: tuple[GateStepLine, ...]
+    idle: str
     command: str
 
 
@@ -100,6 +106,7 @@ def _shard(gate: Gate, found: PoolGates, now: float) -> GateShard:
         "" if deploy is None else deploy.ref,
         checks,
         tuple(map(_step, gate.next)),
+        NOTHING_TO_DO if gate.passed and not gate.next else "",
         wait_command(found.org, gate.pool, gate.shard),
     )
 
@@ -130,7 +137,7 @@ def _headline(pools: Sequence[GatePool]) -> tuple[str, str]:
             return severity, f"{_names(failing)} ({role.value}) {verb} not pass."
     if not shards:
         return "", "No shard is known yet: no runner, deploy or setting names one."
-    return "good", "The only shard passes." if len(shards) == 1 else f"All {len(shards)} shards pass."
+    return "good", ALL_PASS.get(len(shards), f"All {len(shards)} shards pass.")
 
 
 def _names(names: Sequence[str]) -> str:
