@@ -86,7 +86,7 @@ def test_a_failing_shard_with_a_known_role_is_not_a_stop():
 def test_a_check_has_the_mark_of_the_command_and_of_the_check_run(check, mark, kind):
     (pool,) = gate_page([shown(gate(checks=[check]))], NOW).pools
     (line,) = pool.shards[0].checks
-    assert (line.mark, line.kind, line.text) == (mark, kind, check.text)
+    assert (line.mark, line.kind, line.text) == (mark, kind, coded(check.text))
 
 
 def test_the_last_deploy_of_a_shard_is_dated():
@@ -104,3 +104,13 @@ def test_the_last_deploy_of_a_shard_is_dated():
 def test_a_passing_shard_without_steps_has_nothing_to_do(checks, steps, idle):
     (pool,) = gate_page([shown(gate(checks=checks, steps=steps))], NOW).pools
     assert pool.shards[0].idle == idle
+
+
+def test_names_of_runners_and_numbers_of_visible_jobs_are_links():
+    check = Check("online", False, "unhealthy: pink-1, pink-10; 7 of a/pink-1x, 8, 77")
+    found = shown(gate(checks=[check]))._replace(runners={"pink-1": 5}, jobs={7})
+    (pool,) = gate_page([found], NOW, "/orgs/acme").pools
+    (line,) = pool.shards[0].checks
+    assert "".join(each.text for each in line.text) == check.text
+    linked = [(each.text, each.address) for each in line.text if each.address]
+    assert linked == [("pink-1", "/orgs/acme/runners/5"), ("7", "/orgs/acme/jobs/7")]
