@@ -26,7 +26,7 @@ from ghapp.gate.judgement import LONGEST_CHANGE, STOP, Gate, GateRequest, held_f
 from ghapp.gate.next_steps import wait_command
 from ghapp.gate.shard_status import is_shard
 from ghapp.gate.terraform_log import LARGEST_BYTES, TerraformRun, read_terraform_log
-from ghapp.gate.texts import mark_of
+from ghapp.gate.texts import NOTHING_TO_DO, mark_of
 from ghapp.report.documents import GateDocument, gate_document
 from ghapp.untrusted_text import visible
 
@@ -231,6 +231,8 @@ def lines(gate: Gate, timeout: float | None = None, wait: str = "") -> list[str]
     output += [f"  {mark_of(check):2} {check.name:12} {check.text}" for check in gate.checks]
     if gate.next:
         output.append("next, cheapest and safest first:")
+    elif gate.passed:
+        output.append(NOTHING_TO_DO)
     for number, step in enumerate(gate.next, 1):
         output += [f"  {number}. {step.step}", *(f"     {each}" for each in BETWEEN_SENTENCES.split(step.why))]
     if wait and not gate.passed and not timeout and gate.next and gate.next[0].step != STOP:

@@ -155,7 +155,8 @@ def judge_gate(question: GateRequest, known: ShardInputs, sources: ActiveShardSo
     elif shard_checks.SINCE_DEPLOY in failed:
         steps = [_wait_for_list(shard)]
     elif not failed:
-        steps = cleanup_steps(shard, ruling, shards, taken, sources.deploys, _report_switch(ruling, known))
+        report, is_outage = _report_switch(ruling, known), users.hurt is True
+        steps = cleanup_steps(shard, ruling, shards, taken, sources.deploys, report, is_outage=is_outage)
     else:
         steps = next_steps.next_steps(
             GateFailure(

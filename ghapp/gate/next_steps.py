@@ -288,9 +288,22 @@ def _delete(failure: GateFailure) -> NextStep | None:
     if not unhealthy and (not _is_futile(failure) or failure.is_needed):
         return None
     target = runner_list([each.name for each in unhealthy]) if unhealthy else f"the machines of {failure.shard}"
-    why = f"{_futile(failure)}unhealthy runners recover only by being recreated; then provision. {_confirm(failure)}"
-    why += warning(failure.mine.running.values(), f"deleting more of {failure.shard} than these")
+    why = f"{_futile(failure)}if the steps above did not help; then provision. {_confirm(failure)}"
+    why += _others_running(failure)
     return NextStep(f"delete unhealthy runners: {target}", why, StepLevel.DELETE, failure.shard)
+
+
+def _others_running(failure: GateFailure) -> str:
+    """Renders the jobs that the deletion of unhealthy runners spares: none of them has a job."""
+    running, shard = failure.mine.running.values(), failure.shard
+    if running and failure.mine.unhealthy:
+        jobs = f"{counted(len(running), 'running job')} on other runners of {shard}: {job_list(running)}"
+        return f"Warning: delete only these; deleting more would interrupt {jobs}."
+    if running:
+        return warning(running, f"deleting the machines of {shard}")
+    return (
+        f"Warning: check again first; no {'other ' if failure.mine.unhealthy else ''}running job is known on {shard}."
+    )
 
 
 def _taint(failure: GateFailure) -> NextStep | None:
@@ -373,12 +386,15 @@ def cleanup_steps(
     taken: Mapping[str, int],
     deploys: Sequence[Deploy] = (),
     report_switch: str = "",
+    *,
+    is_outage: bool = False,
 ) -> list[NextStep]:
-    """Returns the steps: no change to the active shard before a switch, and no stop of a standby before a switch.
+    """Returns the steps for a passing shard: no change to the active shard, and no stop of a standby, before a switch.
 
-    If the passing shard is active, another shard counts as left over from a switch only on evidence: it took jobs
-    before the last reported switch, or its own last deploy was reported before that switch; without a reported switch,
-    it took more jobs than canaries would. Otherwise it may be the standby.
+    A switch is proposed only to a shard whose deploy is open: reported after the last switch. During an outage it is
+    proposed to any inactive shard that passes. Another shard counts as left over from a switch only on evidence: it
+    took jobs before the last reported switch, or its own last deploy was reported before that switch; without a
+    reported switch, it took more jobs than canaries would. Otherwise it may be the standby, and needs nothing.
 
     Args:
         shard: the passing shard, in lower case.
@@ -387,17 +403,11 @@ def cleanup_steps(
         taken: number of jobs each shard took lately.
         deploys: the last reported deploy of each shard, in the order of reporting.
         report_switch: the command that reports that the active shard is active.
+        is_outage: True if users are affected.
     """
     others = [] if ruling.active is None else sorted(shards.keys() - {shard, ruling.active})
-    left = [shards[name] for name in others if shards[name].is_there]
-    if ruling.role is Role.ACTIVE:
-        standby = [each for each in left if not _is_left_over(each, ruling, taken, deploys)]
-        left = [each for each in left if each not in standby]
-    else:
-        standby = []
-    reported = {each.shard for each in deploys}
-    todo = [_ask_about(each, ruling, report_switch, is_reported=each.shard in reported) for each in standby]
-    todo += [
+    there = [shards[name] for name in others if shards[name].is_there]
+    todo = [
         NextStep(
             f"drain {each.shard}, then stop it",
             "two live shards cost money and cause confusion. "
@@ -406,13 +416,29 @@ def cleanup_steps(
             StepLevel.CLEAN_UP,
             each.shard,
         )
-        for each in left
+        for each in there
+        if _is_left_over(each, ruling, taken, deploys)
     ]
     if ruling.role is Role.ACTIVE:
+        left = {each.changes for each in todo}
+        opened = [each.shard for each in there if each.shard not in left and _has_open_deploy(each.shard, deploys)]
+        return [*(_ask_about(name, ruling, report_switch) for name in opened), *todo]
+    if not (is_outage or _has_open_deploy(shard, deploys)):
         return todo
     of = f" in place of {ruling.active}" if ruling.active else ""
     why = "it passes. Run the gate again once it is active: then it lists what is left to clean up"
     return [NextStep(f"make {shard} active{of}", why), *todo]
+
+
+def _has_open_deploy(shard: str, deploys: Sequence[Deploy]) -> bool:
+    """True if the shard's deploy was reported, and no switch since.
+
+    A shard that only reports its new role after a switch was not deployed again: its deploy was reported first before.
+    """
+    switch = next((each for each in reversed(deploys) if each.role is Role.ACTIVE), None)
+    since = deploys if switch is None else deploys[deploys.index(switch) + 1 :]
+    at = 0.0 if switch is None else switch.reported_at
+    return any(each.shard == shard and (each.first_reported_at or each.reported_at) >= at for each in since)
 
 
 def _is_left_over(status: ShardStatus, ruling: ShardRole, taken: Mapping[str, int], deploys: Sequence[Deploy]) -> bool:
@@ -425,11 +451,9 @@ def _is_left_over(status: ShardStatus, ruling: ShardRole, taken: Mapping[str, in
     return status.shard in order and order.index(status.shard) < order.index(switch.shard)
 
 
-def _ask_about(status: ShardStatus, ruling: ShardRole, report_switch: str, *, is_reported: bool) -> NextStep:
-    name = status.shard
-    since = f" since {name} was deployed" if is_reported else ""
-    why = f"no switch from {name} to {ruling.active} was reported{since}, so it may be the standby that takes over "
-    why += f"next: keep it. If {name} is left over from a switch, report the switch: {report_switch}"
+def _ask_about(name: str, ruling: ShardRole, report_switch: str) -> NextStep:
+    why = f"its deploy was reported, and no switch from {name} to {ruling.active} since, so it may be the standby that "
+    why += f"takes over next: keep it. If {name} is left over from a switch, report the switch: {report_switch}"
     return NextStep(f"run the gate for {name}", why)
 
 

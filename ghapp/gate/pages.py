@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from ghapp.gate.active_shard import Role, last_deploy
 from ghapp.gate.judgement import STOP, Gate
 from ghapp.gate.next_steps import NextStep, wait_command
-from ghapp.gate.texts import mark_of
+from ghapp.gate.texts import NOTHING_TO_DO, mark_of
 from ghapp.web.gates import PoolGates
 from ghapp.web.pages.page import Page, Values, Visit
 from ghapp.web.pages.views.wording import Moment, TextPart, coded, moment
@@ -17,13 +18,21 @@ CLASSES = {"ok": "good", "NO": "stopped", "!": "suspect"}
 """By mark: the class of its colour, which never stands alone."""
 
 
+ALL_PASS = {1: "The shard passes.", 2: "Both shards pass."}
+"""By number of shards: the sentence if all of them pass."""
+
+
+_WORD = re.compile(r"([\w.-]*\w)")
+"""A word of a text, as names of runners are written; what is between words is kept."""
+
+
 class GateCheckLine(NamedTuple):
     """One check: its mark (`ok`, `NO`, `!`), the class of its colour, its name and its result."""
 
     mark: str
     kind: str
     name: str
-    text: str
+    text: tuple[TextPart, ...]
 
 
 class GateStepLine(NamedTuple):
@@ -36,7 +45,8 @@ class GateStepLine(NamedTuple):
 class GateShard(NamedTuple):
     """One shard: its role, whether it passes, its checks, and the next steps, cheapest and safest first.
 
-    `command` waits for the gate, as `ghapp gate` in a shell.
+    `idle` stands in place of the steps if it passes and has none; else empty. `command` waits for the gate, as
+    `ghapp gate` in a shell.
     """
 
     name: str
@@ -48,6 +58,7 @@ class GateShard(NamedTuple):
     ref: str
     checks: tuple[GateCheckLine, ...]
     next: tuple[GateStepLine, ...]
+    idle: str
     command: str
 
 
@@ -69,27 +80,31 @@ class GatePageView(NamedTuple):
     pools: tuple[GatePool, ...]
 
 
-def gate_page(found: Sequence[PoolGates], now: float) -> GatePageView:
-    """Returns the page."""
-    pools = tuple(_pool(each, now) for each in found)
+def gate_page(found: Sequence[PoolGates], now: float, base: str = "") -> GatePageView:
+    """Returns the page; `base` is the organization's address, for links to runners and jobs."""
+    pools = tuple(_pool(each, now, base) for each in found)
     return GatePageView(*_headline(pools), pools)
 
 
-def _pool(found: PoolGates, now: float) -> GatePool:
+def _pool(found: PoolGates, now: float, base: str) -> GatePool:
+    links = _links(found, base)
     stops = [step for gate in found.gates for step in gate.next if gate.role is Role.UNKNOWN and step.step == STOP]
     active = next((gate.active for gate in found.gates if gate.active is not None), "")
     return GatePool(
         found.pool.name,
         found.pool.min_online,
         active,
-        _step(stops[0]) if stops else None,
-        tuple(_shard(gate, found, now) for gate in found.gates),
+        _step(stops[0], links) if stops else None,
+        tuple(_shard(gate, found, now, links) for gate in found.gates),
     )
 
 
-def _shard(gate: Gate, found: PoolGates, now: float) -> GateShard:
+def _shard(gate: Gate, found: PoolGates, now: float, links: Mapping[str, str]) -> GateShard:
     deploy = last_deploy(found.deploys, gate.shard)
-    checks = tuple(GateCheckLine(mark_of(each), CLASSES[mark_of(each)], each.name, each.text) for each in gate.checks)
+    checks = tuple(
+        GateCheckLine(mark_of(each), CLASSES[mark_of(each)], each.name, _linked(each.text, links))
+        for each in gate.checks
+    )
     return GateShard(
         gate.shard,
         gate.role.value,
@@ -99,13 +114,35 @@ def _shard(gate: Gate, found: PoolGates, now: float) -> GateShard:
         None if deploy is None else moment(deploy.deployed_at, now),
         "" if deploy is None else deploy.ref,
         checks,
-        tuple(map(_step, gate.next)),
+        tuple(_step(each, links) for each in gate.next),
+        NOTHING_TO_DO if gate.passed and not gate.next else "",
         wait_command(found.org, gate.pool, gate.shard),
     )
 
 
-def _step(step: NextStep) -> GateStepLine:
-    return GateStepLine(coded(step.step), coded(step.why))
+def _step(step: NextStep, links: Mapping[str, str]) -> GateStepLine:
+    return GateStepLine(_linked(step.step, links), _linked(step.why, links))
+
+
+def _links(found: PoolGates, base: str) -> dict[str, str]:
+    """Returns the pages of the runners and jobs that the gates name, by name and number."""
+    runners = {name: f"{base}/runners/{runner_id}" for name, runner_id in found.runners.items()}
+    return runners | {str(job_id): f"{base}/jobs/{job_id}" for job_id in found.jobs}
+
+
+def _linked(text: str, links: Mapping[str, str]) -> tuple[TextPart, ...]:
+    """Returns a text in parts, as `coded`; the words that are names of runners and numbers of jobs are links."""
+    parts: list[TextPart] = []
+    for each in coded(text):
+        words = [each.text] if each.is_code or each.address else _WORD.split(each.text)
+        for word in words:
+            if word in links:
+                parts.append(TextPart(word, is_code=False, address=links[word]))
+            elif parts and word and not (each.is_code or each.address or parts[-1].is_code or parts[-1].address):
+                parts[-1] = parts[-1]._replace(text=parts[-1].text + word)
+            elif word:
+                parts.append(each._replace(text=word))
+    return tuple(parts)
 
 
 def _severity(gate: Gate) -> str:
@@ -130,7 +167,7 @@ def _headline(pools: Sequence[GatePool]) -> tuple[str, str]:
             return severity, f"{_names(failing)} ({role.value}) {verb} not pass."
     if not shards:
         return "", "No shard is known yet: no runner, deploy or setting names one."
-    return "good", "The only shard passes." if len(shards) == 1 else f"All {len(shards)} shards pass."
+    return "good", ALL_PASS.get(len(shards), f"All {len(shards)} shards pass.")
 
 
 def _names(names: Sequence[str]) -> str:
@@ -139,7 +176,7 @@ def _names(names: Sequence[str]) -> str:
 
 async def _content(visit: Visit) -> Values:
     """Only repositories that the visitor may read are named."""
-    return {"page": gate_page(await visit.data.gates(visit.org_state, visit.reads), visit.clock())}
+    return {"page": gate_page(await visit.data.gates(visit.org_state, visit.reads), visit.clock(), visit.base)}
 
 
 PAGE = Page("/gate", "Gate", "gate.html", _content)

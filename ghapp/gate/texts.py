@@ -27,6 +27,9 @@ from ghapp.wording import time_of
 NAME = "Runner gate"
 """The check run's name if a repository deploys one pool."""
 
+NOTHING_TO_DO = "nothing to do"
+"""Stands in place of the steps where a shard passes and there are none."""
+
 LONGEST_TEXT = 1_200
 """Maximum characters of one sentence; there are about twenty sentences."""
 

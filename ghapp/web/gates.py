@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 from ghapp.gate.active_shard import Deploy
 from ghapp.gate.judgement import ActiveShardSources, Gate, GateRequest, judge_gate
 from ghapp.gate.shard_checks import known_shards
-from ghapp.gate.shard_status import ShardInputs, has_shards
+from ghapp.gate.shard_status import ShardInputs, has_shards, members_of
 from ghapp.installations.installation import Installation
 from ghapp.loading.views import load_shard_inputs
 from ghapp.settings import PoolSettings, Settings
@@ -17,12 +18,17 @@ from ghapp.store.stores import Stores
 
 
 class PoolGates(NamedTuple):
-    """A blue/green pool of an organization, the gate of each known shard, and the last deploys, the latest last."""
+    """A blue/green pool of an organization, the gate of each known shard, and the last deploys, the latest last.
+
+    `runners`: the ids of the runners that the gates may name, by name. `jobs`: ids of the jobs that the reader may see.
+    """
 
     org: str
     pool: PoolSettings
     gates: tuple[Gate, ...]
     deploys: tuple[Deploy, ...]
+    runners: Mapping[str, int] = MappingProxyType({})
+    jobs: Collection[int] = ()
 
 
 class GateInputs(NamedTuple):
@@ -85,4 +91,6 @@ def _judge(inputs: GateInputs, now: float, named: Collection[str]) -> PoolGates:
     names = sorted(known_shards(known, sources.deploys, sources.answer))
     gates = [judge_gate(GateRequest(name, pool.min_online), known, sources, now) for name in names]
     gates.sort(key=lambda gate: (gate.shard != gate.active, gate.shard))
-    return PoolGates(known.org, pool, tuple(gates), tuple(sources.deploys))
+    runners = {each.name: each.id for each in members_of(known) if not each.online or each.is_busy}
+    jobs = frozenset(job.id for job in known.jobs if job.status == "running" and job.repository)
+    return PoolGates(known.org, pool, tuple(gates), tuple(sources.deploys), runners, jobs)

@@ -16,6 +16,7 @@ import pytest
 from ghapp.gate.active_shard import Deploy, Role
 from ghapp.gate.store import Shards
 from ghapp.gate.terraform_log import LARGEST_BYTES
+from ghapp.gate.texts import NOTHING_TO_DO
 from ghapp.installations.installation import Installation
 from ghapp.installations.store import Installations
 from ghapp.runners.evidence import Registration, Survey
@@ -79,6 +80,15 @@ async def test_a_shard_that_passes_exits_0_and_prints_the_next_step(fleet, ghapp
     after = found.index("next, cheapest and safest first:")
     assert found[after + 1] == "  1. make pink active in place of purple"
     assert all(line.startswith("     ") and line.count(". ") == 0 for line in found[after + 2 :]), "a sentence a line"
+
+
+async def test_a_passing_shard_whose_deploy_is_decided_prints_that_there_is_nothing_to_do(fleet, ghapp, redis):
+    at = time.time() - 99
+    await Shards(redis).record(ORG, "linux", lambda _: Deploy("purple", Role.ACTIVE, at, at))
+    done = ghapp("acme", "linux", "pink")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines()[-1] == NOTHING_TO_DO
+    assert "next, cheapest" not in done.stdout
 
 
 async def test_a_shard_that_does_not_pass_exits_1_with_the_contract_s_json(fleet, ghapp):

@@ -11,7 +11,7 @@ from ghapp.gate.active_shard import ActiveShardAnswer
 from ghapp.gate.judgement import STOP, ActiveShardSources, GateRequest
 from ghapp.gate.next_steps import SEVERAL_FAILURES, StepLevel
 from ghapp.gate.terraform_log import TerraformRun
-from tests.rules.builders import NOW, online, present
+from tests.rules.builders import LONG_AGO, NOW, online, present
 from tests.rules.gate.builders import DESTROYS, PURPLE_IS_ACTIVE, at_work, deploy, gate, on, pink, steps, why
 
 PAGE = (Path(__file__).parents[3] / "docs" / "gate.md").read_text()
@@ -217,3 +217,56 @@ def test_the_other_shard_is_drained_after_a_reported_switch():
     sources = ActiveShardSources((deploy("pink", "inactive"), deploy("purple", "active")))
     answer = gate([*pink(3), on("purple", online())], GateRequest("purple"), sources)
     assert steps(answer) == ["drain pink, then stop it"]
+
+
+PINK, PURPLE, ACTIVE_PINK = deploy("pink", "inactive"), deploy("purple", "active"), deploy("pink", "active")
+
+
+@pytest.mark.parametrize(
+    ("deploys", "of_pink", "of_purple"),
+    [
+        ((), [], []),
+        ((PURPLE,), [], []),
+        ((PINK, PURPLE), [], ["drain pink, then stop it"]),
+        ((ACTIVE_PINK, PURPLE), [], ["drain pink, then stop it"]),
+        ((PURPLE, PINK), ["make pink active in place of purple"], ["run the gate for pink"]),
+        ((PURPLE._replace(reported_at=LONG_AGO + 1), PINK), [], []),
+        ((PINK,), ["make pink active in place of purple"], ["run the gate for pink"]),
+    ],
+    ids=[
+        "peace",
+        "only the switch",
+        "switched since",
+        "switched back",
+        "open",
+        "reports its role after the switch",
+        "open, and no switch known",
+    ],
+)
+def test_a_passing_shard_has_steps_only_while_a_deploy_is_open_or_a_shard_is_left_over(deploys, of_pink, of_purple):
+    sources = ActiveShardSources(deploys, "active_url", ActiveShardAnswer("purple", "", NOW))
+    for shard, expected in (("pink", of_pink), ("purple", of_purple)):
+        answer = gate([*pink(3), on("purple", online())], GateRequest(shard), sources)
+        assert answer.passed
+        assert steps(answer) == expected
+
+
+def test_a_third_shard_without_an_open_deploy_is_a_standby_of_which_nothing_is_asked():
+    answer = gate([*pink(1), on("green", online()), *at_work()])
+    assert steps(answer) == ["make pink active in place of purple"]
+
+
+def test_in_an_outage_a_standby_that_passes_may_take_over_without_a_reported_deploy():
+    sources = ActiveShardSources((PURPLE,))
+    answer = gate([*pink(3), on("purple", present())], sources=sources)
+    assert steps(answer) == ["make pink active in place of purple"]
+
+
+def test_the_deletion_of_unhealthy_runners_names_the_jobs_that_it_spares():
+    step = "delete unhealthy runners: pink-1"
+    assert why(gate(DOWN), step).startswith("if the steps above did not help; then provision. First confirm")
+    assert why(gate(DOWN), step).endswith("no other running job is known on pink.")
+    busy = on("pink", online(busy=True, job_id=7, job_started_at=NOW - 3600), 2)
+    assert why(gate([*DOWN, busy], GateRequest("pink", 2)), step).endswith(
+        "delete only these; deleting more would interrupt 1 running job on other runners of pink: 7."
+    )

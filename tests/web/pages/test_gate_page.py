@@ -76,7 +76,7 @@ async def text_of(key_holder):
     page = re.sub(
         r'<span class="command">(<code>.*?</code>)<button.*?</button></span>', r"\1", await html_of(key_holder)
     )
-    return unescape(re.sub("</?code>", "`", page))
+    return unescape(re.sub("</?code>", "`", re.sub("</?a\\b[^>]*>", "", page)))
 
 
 async def html_of(key_holder):
@@ -91,7 +91,7 @@ async def test_the_page_has_the_same_texts_as_the_api(key_holder, shards, redis)
         gate = (await key_holder.get(address, headers={"authorization": f"Bearer {secret}"})).json()
         assert f"{shard} {'passes' if gate['passed'] else 'does not pass'}" in page
         texts = [each["text"] for each in gate["checks"]] + [part for each in gate["next"] for part in each.values()]
-        assert len(texts) > 6
+        assert len(texts) > 5
         assert [text for text in texts if text not in page] == []
 
 

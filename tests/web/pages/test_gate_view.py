@@ -9,6 +9,7 @@ from ghapp.gate.judgement import Gate
 from ghapp.gate.next_steps import NextStep
 from ghapp.gate.pages import gate_page
 from ghapp.gate.shard_checks import Check
+from ghapp.gate.texts import NOTHING_TO_DO
 from ghapp.settings import PoolSettings
 from ghapp.web.gates import PoolGates
 from ghapp.web.pages.views.wording import coded
@@ -38,9 +39,10 @@ PURPLE = gate("purple", Role.ACTIVE)
     [
         ([], "", "No blue/green pool is configured."),
         ([shown()], "", "No shard is known yet: no runner, deploy or setting names one."),
-        ([shown(gate())], "good", "The only shard passes."),
-        ([shown(gate(), PURPLE)], "good", "All 2 shards pass."),
-        ([shown(gate(checks=[GOOD, SHOWN]), PURPLE)], "good", "All 2 shards pass."),
+        ([shown(gate())], "good", "The shard passes."),
+        ([shown(gate(), PURPLE)], "good", "Both shards pass."),
+        ([shown(gate(checks=[GOOD, SHOWN]), PURPLE)], "good", "Both shards pass."),
+        ([shown(gate(), gate("green"), PURPLE)], "good", "All 3 shards pass."),
         ([shown(gate(checks=[BAD]), PURPLE)], "attention", "linux/pink (inactive) does not pass."),
         (
             [shown(gate(checks=[BAD]), gate("purple", Role.ACTIVE, [BAD]))],
@@ -58,7 +60,7 @@ PURPLE = gate("purple", Role.ACTIVE)
             "Stop: it is unknown which shard of gpu is active.",
         ),
     ],
-    ids=["no pool", "no shard", "one", "all", "shown only", "inactive", "active", "two", "unknown"],
+    ids=["no pool", "no shard", "one", "both", "shown only", "three", "inactive", "active", "two", "unknown"],
 )
 def test_the_headline_reports_the_worst_gate(found, severity, sentence):
     page = gate_page(found, NOW)
@@ -84,7 +86,7 @@ def test_a_failing_shard_with_a_known_role_is_not_a_stop():
 def test_a_check_has_the_mark_of_the_command_and_of_the_check_run(check, mark, kind):
     (pool,) = gate_page([shown(gate(checks=[check]))], NOW).pools
     (line,) = pool.shards[0].checks
-    assert (line.mark, line.kind, line.text) == (mark, kind, check.text)
+    assert (line.mark, line.kind, line.text) == (mark, kind, coded(check.text))
 
 
 def test_the_last_deploy_of_a_shard_is_dated():
@@ -92,3 +94,23 @@ def test_the_last_deploy_of_a_shard_is_dated():
     (pool,) = gate_page([shown(gate(), PURPLE, deploys=deploys)], NOW).pools
     pink, purple = pool.shards
     assert (pink.deployed.text, pink.ref, purple.deployed) == ("2 min ago", "abc", None)
+
+
+@pytest.mark.parametrize(
+    ("checks", "steps", "idle"),
+    [([GOOD], [], NOTHING_TO_DO), ([GOOD], [FIX], ""), ([BAD], [FIX], ""), ([BAD], [], "")],
+    ids=["passes", "passes with a step", "fails", "fails without a step"],
+)
+def test_a_passing_shard_without_steps_has_nothing_to_do(checks, steps, idle):
+    (pool,) = gate_page([shown(gate(checks=checks, steps=steps))], NOW).pools
+    assert pool.shards[0].idle == idle
+
+
+def test_names_of_runners_and_numbers_of_visible_jobs_are_links():
+    check = Check("online", False, "unhealthy: pink-1, pink-10; 7 of a/pink-1x, 8, 77")
+    found = shown(gate(checks=[check]))._replace(runners={"pink-1": 5}, jobs={7})
+    (pool,) = gate_page([found], NOW, "/orgs/acme").pools
+    (line,) = pool.shards[0].checks
+    assert "".join(each.text for each in line.text) == check.text
+    linked = [(each.text, each.address) for each in line.text if each.address]
+    assert linked == [("pink-1", "/orgs/acme/runners/5"), ("7", "/orgs/acme/jobs/7")]
