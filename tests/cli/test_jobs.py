@@ -203,7 +203,7 @@ async def test_all_known_jobs_of_a_run_are_shown(known):
     assert [(each["job_id"], each["state"]) for each in found] == [(2, "queued"), (3, "running"), (4, "over")]
     shown = (await known.ask("why", "acme", "https://github.com/acme/api/actions/runs/41")).stdout
     assert "(3) is running on linux-1 since " in shown
-    assert re.search(r"\(4\) ended on linux-1 at \S+Z: success", shown)
+    assert re.search(r"\(4\) ended on linux-1 at \S+ UTC: success", shown)
 
 
 async def test_a_number_of_no_known_job_is_that_of_a_run(known):
