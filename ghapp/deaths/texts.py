@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from ghapp.deaths.cause import HAPPENED, Cause, needed_change, not_yours, rerun_label
 from ghapp.deaths.death import LEAST_OF_BURST, Correlation, DeadJob, Death
-from ghapp.deaths.job_story import JobStep, StoryEvent, StoryStep
+from ghapp.deaths.job_story import JobStep, StoryEvent
 from ghapp.report.check_run import CheckRunAction, Conclusion, Report
 from ghapp.report.markdown import NOTHING, block, code, heading, prose, row
 from ghapp.wording import sentence, time_of
@@ -71,12 +71,9 @@ def post_mortem_report(
     # Reason, exit code and signal are for the platform team, in the table below.
     shown = death._replace(runner_name=code(death.runner_name), node=node, reason="", exit_code=None, signal=None)
     happened, _, _ = sentences(shown)
-    # Once the job was run again, what can be done about it is over: how it stands comes first.
-    attempts = [each.text for each in story if each.step is StoryStep.NEXT_ATTEMPT and each.at is not None]
-    stands = sentence(attempts[-1]) if attempts else not_yours(death.cause, death.reason)
     lines = [
         happened,
-        stands if is_cause else NOT_THE_CAUSE,
+        not_yours(death.cause, death.reason) if is_cause else NOT_THE_CAUSE,
         *_steps(steps),
         *_last_minutes(death),
         *_story(story),

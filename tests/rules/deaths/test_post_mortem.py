@@ -219,18 +219,6 @@ def test_the_report_explains_the_death_and_requires_action_if_the_next_attempt_w
     assert (report.conclusion, report.actions) == (Conclusion.ACTION_REQUIRED, ())
 
 
-def test_the_report_of_a_job_that_was_run_again_begins_with_how_that_stands():
-    """That it can be run again is over by then."""
-    again = StoryEvent(NOW, StoryStep.NEXT_ATTEMPT, "attempt 2 of the run is job 9: ended on linux-2: success")
-    unknown = StoryEvent(None, StoryStep.NEXT_ATTEMPT, "no delivery of attempt 2 is known")
-    first = [
-        post_mortem_report(death(), death().job, is_private=True, story=story).summary.partition("\n")[0]
-        for story in ([again], [unknown], [])
-    ]
-    assert first[0].endswith("on node `node-1`. Attempt 2 of the run is job 9: ended on linux-2: success.")
-    assert first[1] == first[2] != first[0]
-
-
 def test_a_job_that_used_up_its_limit_needs_a_person():
     report = post_mortem_report(
         death(cause=Cause.TERMINATED, reason="StorageLimitExceeded"), death().job, is_private=True
