@@ -89,7 +89,7 @@ def github_urls(environ: Mapping[str, str], host: str = GITHUB_COM) -> GitHubUrl
 
 
 def _require_one_github(urls: GitHubUrls) -> None:
-    host = urlsplit(urls.web).netloc
+    host = urlsplit(urls.web).netloc.lower()
     is_cloud = any(each == GITHUB_COM or each.endswith(RESIDENCY) for each in (urls.host, host))
     if is_cloud and urls.host != host:
         raise ConfigurationError(
@@ -107,15 +107,17 @@ _API_PATH = "/api/v3"
 
 def _web_url_of(api_url: str) -> str:
     parts = urlsplit(api_url)
-    bare = parts.netloc.removeprefix("api.")
-    is_cloud = bare != parts.netloc and (bare == GITHUB_COM or bare.endswith(RESIDENCY))
-    return f"{parts.scheme}://{bare if is_cloud else parts.netloc}"
+    host = parts.netloc.lower()
+    bare = host.removeprefix("api.")
+    is_cloud = bare != host and (bare == GITHUB_COM or bare.endswith(RESIDENCY))
+    return f"{parts.scheme}://{bare if is_cloud else host}"
 
 
 def _api_url_of(web_url: str) -> str:
     parts = urlsplit(web_url)
-    if parts.netloc == GITHUB_COM or parts.netloc.endswith(RESIDENCY):
-        return f"{parts.scheme}://api.{parts.netloc}"
+    host = parts.netloc.lower()
+    if host == GITHUB_COM or host.endswith(RESIDENCY):
+        return f"{parts.scheme}://api.{host}"
     return f"{web_url}{_API_PATH}"
 
 

@@ -288,6 +288,8 @@ GHES = "https://ghes.example.com"
         ("", GHES, (f"{GHES}/api/v3", GHES)),
         ("https://api.acme.ghe.com", "", ("https://api.acme.ghe.com", "https://acme.ghe.com")),
         ("", "https://acme.ghe.com", ("https://api.acme.ghe.com", "https://acme.ghe.com")),
+        ("", "https://GitHub.com", ("https://api.github.com", "https://GitHub.com")),
+        ("https://API.GitHub.com", "", ("https://API.GitHub.com", "https://github.com")),
         ("https://internal.example/api/v3", GHES, ("https://internal.example/api/v3", GHES)),
     ],
 )

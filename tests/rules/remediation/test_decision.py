@@ -6,7 +6,7 @@ import pytest
 
 from ghapp.installations.pool_matching import ALL_POOLS
 from ghapp.pods.pod_claim import PodClaim, by_name
-from ghapp.remediation.decision import DecisionInputs, are_at_rest, by_pool, decide, deliveries_flow
+from ghapp.remediation.decision import DecisionInputs, are_at_rest, by_pool, counts_for, decide, deliveries_flow
 from ghapp.remediation.fuse import Fuse, FuseLimits, FuseReason, Position, fuse_of, has_stepped
 from ghapp.remediation.fuse_counts import fuse_counts
 from ghapp.remediation.job_proof import KnownJob, KnownJobs
@@ -63,6 +63,18 @@ def test_a_stopped_fuse_defers_every_runner_and_keeps_its_state():
     assert decision.fuse_changes == ()
     assert decision.plan.now == ()
     assert set(decision.plan.deferred.values()) == {Deferral.FUSE_STOPPED}
+
+
+@pytest.mark.parametrize(
+    ("position", "lost_of_all"),
+    [(Position.CLOSED, 6), (Position.PROVING, 6), (Position.STOPPED, 1)],
+)
+def test_the_published_count_of_all_pools_leaves_out_those_that_their_own_fuse_stops(position, lost_of_all):
+    runners, rules = [*fleet(5), lost(500, labels=("gpu",), custom_labels=("gpu",))], rules_of(POOL, "gpu")
+    pools = by_pool(runners, survey(), rules, NOW, Limits())
+    fuses = {POOL: proving(position=position), ALL_POOLS: proving()}
+    counts = counts_for(pools, fuses, rules, FuseLimits(), DecisionInputs(survey(), NOW))
+    assert (counts[POOL].lost, counts[ALL_POOLS].lost) == (5, lost_of_all)
 
 
 def test_a_paused_pool_defers_every_runner_though_its_fuse_has_room():
