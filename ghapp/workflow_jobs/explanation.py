@@ -55,7 +55,7 @@ def explain(queue: JobQueue, job: Job) -> QueueExplanation | None:
     placement = queue.placement(job)
     text, steps = _WORDS[reason](queue, job, placement)
     if (listed_at := queue.inputs.listed_at) is not None and reason not in _NOT_OF_RUNNERS:
-        text += f", as of the last list, {clock_time(listed_at)}"
+        text += f", as of the last list, {clock_time(listed_at)}; no later list could be read"
     ahead = queue.ahead(job) if placement.permitted else None
     typical = queue.typical_wait_seconds(placement.pool) if placement.permitted else None
     return QueueExplanation(reason, text, _since(queue, job, reason), ahead, typical, tuple(steps))
@@ -91,8 +91,10 @@ def _no_runner(queue: JobQueue, job: Job, _: Placement) -> _Words:
         split = [label for label in lasting if "," in label]
         as_list = [QueueStep("write a list of labels in runs-on", f"{listed(split)} is one label")] if split else []
         if lasting:
+            if_meant = "if the spelling is right, " if near else ""
             register = QueueStep(
-                f"register a runner with the {labels_text(lasting)}", "GitHub fails the job after 24 hours"
+                f"{if_meant}register a runner with the {labels_text(lasting)}",
+                "GitHub fails a job that waits for 24 hours",
             )
         else:
             register = QueueStep("check what starts a runner for each run", "the label has the id of one run")
@@ -149,7 +151,7 @@ def _busy(queue: JobQueue, _job: Job, placement: Placement) -> _Words:
     steps = [QueueStep("wait", usual)]
     if lost := placement.count("lost"):
         steps += _held(queue, placement.pool, lost)
-    return text, [*steps, QueueStep(f"add runners to {pool}", "jobs wait while every runner works")]
+    return text, [*steps, QueueStep(f"add runners to {pool}", "its platform team can; every runner works")]
 
 
 def _held(queue: JobQueue, pool: str, lost: int) -> list[QueueStep]:

@@ -198,8 +198,9 @@ class _QueuePost(CommitCheckPost):
         return posted._replace(setback="", again_at=0.0), outcome
 
     async def _checks(self, check: QueueCheck) -> Checks:
-        repository = self._installation.at_github(check.repository)
-        details_url = self._context.links(self._installation).jobs
+        repository, pages = self._installation.at_github(check.repository), self._context.links(self._installation)
+        is_of_one = len(check.jobs) == 1 and not check.more
+        details_url = pages.job(check.jobs[0].id) if is_of_one else pages.selected("jobs", text=check.sha)
         return await open_checks(
             self._context, self._installation, repository, name=QUEUE_CHECK, subject=SUBJECT, details_url=details_url
         )

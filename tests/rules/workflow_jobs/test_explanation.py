@@ -36,7 +36,10 @@ def test_a_job_without_a_reason_is_not_explained():
         (
             ("self-hosted", "linux-4vpcu"),
             "no runner has the label linux-4vpcu; the nearest label to linux-4vpcu is linux-4vcpu",
-            ["change linux-4vpcu to linux-4vcpu in runs-on", "register a runner with the label linux-4vpcu"],
+            [
+                "change linux-4vpcu to linux-4vcpu in runs-on",
+                "if the spelling is right, register a runner with the label linux-4vpcu",
+            ],
         ),
         (("mainframe",), "no runner has the label mainframe", ["register a runner with the label mainframe"]),
         (
@@ -331,8 +334,16 @@ def test_without_known_steps_the_versions_are_still_shown():
 @pytest.mark.parametrize(
     ("waiting", "runners", "text"),
     [
-        (job(), [busy()], "the only runner of linux-4vcpu is busy, as of the last list, 14:13:20 UTC"),
-        (job(labels=("gpu",)), [], "no runner has the label gpu, as of the last list, 14:13:20 UTC"),
+        (
+            job(),
+            [busy()],
+            "the only runner of linux-4vcpu is busy, as of the last list, 14:13:20 UTC; no later list could be read",
+        ),
+        (
+            job(labels=("gpu",)),
+            [],
+            "no runner has the label gpu, as of the last list, 14:13:20 UTC; no later list could be read",
+        ),
         (job(labels=("ubuntu-latest",)), [], "the job requests a GitHub-hosted runner (ubuntu-latest)"),
         (
             job(labels=()),

@@ -36,16 +36,21 @@ async def test_runner_health_leads_to_the_overview(story, url, link):
         assert target(test_checks.only(test_checks.check_runs(app))) == link
 
 
-@pytest.mark.parametrize(("url", "link"), [(PUBLIC, f"{ACME}/jobs"), (None, None)], ids=["public", "not public"])
-async def test_runner_queue_leads_to_the_jobs(story, url, link):
+@pytest.mark.parametrize("url", [PUBLIC, None], ids=["public", "not public"])
+async def test_runner_queue_leads_to_its_job_and_with_several_to_the_jobs_of_its_commit(story, url):
     async with story() as app:
         reached(app, url)
         await test_queue.later(app, 0)
+        (job,) = await test_queue.queued(app, ["linux-4vpcu"])
+        await test_queue.later(app, 300)
+        await test_queue.reported(app)
+        (run,) = test_queue.check_runs(app)
+        assert target(run) == (f"{ACME}/jobs/{job}" if url else None)
         await test_queue.queued(app, ["linux-4vpcu"])
         await test_queue.later(app, 300)
         await test_queue.reported(app)
         (run,) = test_queue.check_runs(app)
-        assert target(run) == link
+        assert target(run) == (f"{ACME}/jobs?text={run['head_sha']}" if url else None)
 
 
 @pytest.mark.parametrize("url", [PUBLIC, None], ids=["public", "not public"])

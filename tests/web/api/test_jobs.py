@@ -59,7 +59,7 @@ async def test_a_queued_job_has_its_reason(http):
             "ahead": None,
             "typical_wait_seconds": None,
             "next": [
-                {"step": "register a runner with the label gpu", "why": "GitHub fails the job after 24 hours"},
+                {"step": "register a runner with the label gpu", "why": "GitHub fails a job that waits for 24 hours"},
             ],
         },
         "death": None,
