@@ -115,7 +115,8 @@ async def _show(site: Site, scenarios: Sequence[Scenario], *, browser: bool) -> 
         open_in_browser(f"{local_url(site.settings)}/?key={site.page_key}", site.settings.state_dir)
     if site.settings.credentials is None:
         await _set_up(site, printer)
-    console.print(page_line(site.settings, site.page_key), soft_wrap=True)
+    page = page_line(site.settings, site.page_key)
+    console.print(page, soft_wrap=True)
     if site.sandbox is not None:
         # Printed once, above the frames: lines to be copied must not be redrawn or broken.
         console.print(await _hints(site), soft_wrap=True)
@@ -126,7 +127,12 @@ async def _show(site: Site, scenarios: Sequence[Scenario], *, browser: bool) -> 
         pressed_keys(site.terminal) as keys,
         Live(console=console, auto_refresh=False, vertical_overflow="crop") as live,
     ):
+        size = console.size
         async for frame in frames(site, director, lambda: console.height):
+            if console.size != size:  # the terminal has wrapped the last frame again: no new frame overwrites it
+                size = console.size
+                console.clear()
+                console.print(page, soft_wrap=True)
             live.update(frame, refresh=True)
             _raise_if_cancelled()
             if director is not None:

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import pytest
 from rich.console import Console
 from rich.errors import MarkupError
+from rich.text import Text
 
 from ghapp.deaths.cluster_summary import ClusterSummary
 from ghapp.errors import StoreUnavailableError
@@ -218,6 +219,26 @@ async def test_ctrl_c_ends_it_even_if_its_cancellation_was_lost(monkeypatch):
     with pytest.raises(asyncio.CancelledError):
         await asyncio.wait_for(showing, 1)
     assert showing.cancelling() == 1, "it ended by the first"
+
+
+async def test_a_resized_terminal_is_cleared_once_and_has_the_address_of_the_page(monkeypatch):
+    shown = io.StringIO()
+    console = Console(file=shown, force_terminal=True, width=80, height=24)
+
+    async def resized(*_args):
+        for number, size in enumerate([(80, 24), (60, 24), (60, 20), (60, 20)]):
+            console.size = size
+            yield Text(f"frame {number}")
+
+    monkeypatch.setattr(dashboard, "Console", lambda: console)
+    monkeypatch.setattr(dashboard, "frames", resized)
+    site = SimpleNamespace(
+        page_key="k", sandbox=None, terminal=None, settings=Settings.read(APP), web_answers=lambda: True
+    )
+    await dashboard._show(site, (), browser=False)
+    screens = shown.getvalue().split("\x1b[2J")
+    assert ["?key=k" in each for each in screens] == [True] * 3, "one for each size"
+    assert ["frame 1" in screens[0], "frame 2" in screens[1], "frame 3" in screens[2]] == [False, False, True]
 
 
 @pytest.mark.parametrize("width", [80, 120])
