@@ -65,7 +65,9 @@ class TestEmptyList:
 
 class TestChurn:
     @pytest.mark.parametrize(
-        ("arrived", "flaw"), [(90, None), (89, Reason.LIST_INCOMPLETE)], ids=["off by a tenth", "off by more"]
+        ("arrived", "flaw"),
+        [(99, None), (90, None), (89, Reason.LIST_INCOMPLETE), (101, None), (110, None), (111, Reason.LIST_INCOMPLETE)],
+        ids=["off by one", "by a tenth", "by more", "one too many", "a tenth too many", "more too many"],
     )
     def test_a_list_off_by_a_tenth_is_churned_and_one_off_by_more_is_flawed(self, arrived, flaw):
         found_list = listing(*range(1, arrived + 1), flaw=Reason.LIST_INCOMPLETE)._replace(total=100)
@@ -449,6 +451,7 @@ class TestJobsOfSuspects:
             (2, 120.0, True),
             (50, 960.0 - MICROSECOND, False),
             (50, 960.0, True),
+            (1, 0.0, False),
             (1, -MICROSECOND, True),
         ],
         ids=[
@@ -459,6 +462,7 @@ class TestJobsOfSuspects:
             "asked twice, two minutes ago",
             "asked often, within sixteen minutes",
             "asked often, sixteen minutes ago",
+            "asked now",
             "asked in the future",
         ],
     )
@@ -509,6 +513,7 @@ class TestOmittedRunners:
         ("times", "after", "asked"),
         [
             (0, 1.0, True),
+            (1, 0.0, False),
             (1, 60.0 - MICROSECOND, False),
             (1, 60.0, True),
             (2, 120.0 - MICROSECOND, False),
@@ -518,6 +523,7 @@ class TestOmittedRunners:
         ],
         ids=[
             "first",
+            "at the same moment",
             "within a minute",
             "a minute later",
             "twice, within two minutes",
@@ -540,9 +546,10 @@ class TestOmittedRunners:
         assert seen.omissions == 0
 
 
-def test_a_suspect_whose_first_404_is_in_the_future_is_asked_for_again():
-    ahead = suspect(missing_at=NOW + 3600)
-    assert absence.not_yet_queried([ahead], survey(), NOW, LIMITS) == [ahead.id]
+@pytest.mark.parametrize(("missing_at", "is_asked"), [(NOW, False), (NOW + MICROSECOND, True)], ids=["now", "later"])
+def test_a_suspect_whose_first_404_is_in_the_future_is_asked_for_again(missing_at, is_asked):
+    missing = suspect(missing_at=missing_at)
+    assert absence.not_yet_queried([missing], survey(), NOW, LIMITS) == ([missing.id] if is_asked else [])
 
 
 def test_suspects_without_a_job_are_asked_for_before_those_with_one():

@@ -170,9 +170,30 @@ def test_a_fresh_delivery_ends_no_delay_for_not_all_are_equally_late():
     assert causes(facts(arrivals=after), NOW + 1) == [GapCause.LATE]
 
 
-def test_when_deliveries_become_later_the_greater_delay_counts():
-    known = arrivals_after(DeliveryArrivals(), [(NOW - 30, NOW - 100), (NOW, NOW - 300)], NOW)
+@pytest.mark.parametrize("before", [70.0, 300.0], ids=["less late", "as late"])
+def test_when_a_later_delivery_is_at_least_as_late_it_alone_counts(before):
+    known = arrivals_after(DeliveryArrivals(), [(NOW - 30, NOW - 30 - before), (NOW, NOW - 300)], NOW)
     assert known.late == (LateArrival(NOW, 300),)
+
+
+@pytest.mark.parametrize(
+    ("age", "is_punctual", "is_overdue"),
+    [
+        (HOLD_SECONDS, True, False),
+        (HOUR_AND_MORE, False, True),
+        (LATEST_SECONDS, False, True),
+        (LATEST_SECONDS + MICROSECOND, False, False),
+    ],
+    ids=["an hour", "over an hour", "three days", "older than GitHub repeats"],
+)
+def test_a_delivery_is_overdue_once_it_is_more_than_an_hour_late(age, is_punctual, is_overdue):
+    known = overdue(age)
+    assert (known.punctual_at, bool(known.overdue)) == (NOW if is_punctual else None, is_overdue)
+
+
+@pytest.mark.parametrize(("at", "is_kept"), [(NOW, True), (NOW + MICROSECOND, False)], ids=["now", "in the future"])
+def test_when_the_last_punctual_delivery_arrived_is_kept_unless_it_is_in_the_future(at, is_kept):
+    assert arrivals_after(DeliveryArrivals(punctual_at=at), [], NOW).punctual_at == (at if is_kept else None)
 
 
 def test_when_delays_shrink_the_greater_one_counts_for_its_time_and_the_lesser_one_after_it():
@@ -239,14 +260,19 @@ def test_failures_that_were_not_read_are_a_gap_of_every_installation():
     assert completeness(missing(installation=ANOTHER), NOW) == ()
 
 
-def test_a_failure_in_the_future_has_no_date_and_may_be_of_any_time():
-    assert completeness(missing(NOW + 1, NOW + 1), NOW)[0][:2] == (0.0, None)
+@pytest.mark.parametrize(
+    ("at", "since", "until"),
+    [(NOW, NOW - MARGIN_SECONDS, NOW + MARGIN_SECONDS), (NOW + MICROSECOND, 0.0, None)],
+    ids=["now", "in the future"],
+)
+def test_a_failure_in_the_future_has_no_date_and_may_be_of_any_time(at, since, until):
+    assert completeness(missing(at, at), NOW)[0][:2] == (since, until)
 
 
 @pytest.mark.parametrize(
     ("read_at", "since"),
-    [(NOW - 90, NOW - 95), (None, 0.0), (NOW + 60, 0.0)],
-    ids=["once read", "never read", "read in the future"],
+    [(NOW - 90, NOW - 95), (NOW, NOW - 5), (None, 0.0), (NOW + MICROSECOND, 0.0)],
+    ids=["once read", "read now", "never read", "read in the future"],
 )
 def test_a_log_that_cannot_be_read_hides_what_failed_since(read_at, since):
     log = log_after_failure(DeliveryLog(read_at), "GitHub answered 502", NOW)
@@ -303,7 +329,8 @@ def test_a_delivery_is_expected_since_the_first_runner_that_began_to_work_until_
     assert expected_at([later], LAST, NOW, NOW + 60) == NOW, "the runner has left since"
     assert expected_at([], DeliveryArrivals(NOW), NOW, NOW + 60) is None
     assert expected_at([later], DeliveryArrivals(NOW), NOW, NOW + 60) == NOW + 60
-    assert expected_at([], LAST, NOW + 120, NOW + 60) is None, "a date in the future"
+    assert expected_at([], LAST, NOW + 60, NOW + 60) == NOW + 60
+    assert expected_at([], LAST, NOW + 60 + MICROSECOND, NOW + 60) is None, "a date in the future"
 
 
 @pytest.mark.parametrize(
@@ -356,9 +383,9 @@ def test_a_runner_left_after_the_last_list_that_had_it():
     runner = suspect(last_registered_at=AT - 5)
     assert may_be_explained(runner, gap(0.0, AT - 5), survey())
     assert not may_be_explained(runner, gap(0.0, AT - 5 - MICROSECOND), survey())
-    assert may_be_explained(suspect(last_registered_at=AT + 1), gap(0.0, LEFT_AFTER), survey()), (
-        "a date after it was missed"
-    )
+    assert not may_be_explained(suspect(last_registered_at=AT), gap(0.0, AT - MICROSECOND), survey())
+    after_it = suspect(last_registered_at=AT + MICROSECOND)
+    assert may_be_explained(after_it, gap(0.0, LEFT_AFTER), survey()), "a date after it was missed"
 
 
 def test_a_runner_that_may_have_left_in_a_blind_span_waits_for_deliveries_of_that_span():
@@ -390,10 +417,14 @@ def test_an_absence_waits_at_most_an_hour_that_lists_cover(waited, is_enough):
 def test_a_deferred_confirmation_is_recorded_once_for_an_absence():
     first = confirmation_deferred(suspect(), NOW)
     assert first.deliveries_behind_at == NOW
+    assert confirmation_deferred(first, NOW) is first
     assert confirmation_deferred(first, NOW + 60) is first
-    again = suspect(deliveries_behind_at=LONG_AGO)
+    as_it_began = suspect(deliveries_behind_at=AT)
+    assert confirmation_deferred(as_it_began, NOW) is as_it_began
+    again = suspect(deliveries_behind_at=AT - MICROSECOND)
     assert confirmation_deferred(again, NOW).deliveries_behind_at == NOW, "the earlier one was of another absence"
-    assert confirmation_deferred(suspect(deliveries_behind_at=NOW + 60), NOW).deliveries_behind_at == NOW
+    ahead = suspect(deliveries_behind_at=NOW + MICROSECOND)
+    assert confirmation_deferred(ahead, NOW).deliveries_behind_at == NOW, "a date in the future"
     assert confirmation_deferred(None, NOW) is None
     assert confirmation_deferred(present(), NOW) == present()
 
@@ -466,6 +497,6 @@ def test_failures_between_a_whole_reading_and_the_oldest_read_now_are_unknown():
     known = DeliveryLog(NOW - 3600, complete_at=AT - MICROSECOND)
     assert log_after(known, reading(until=AT)).missing == (UNREAD,)
     assert log_after(known._replace(complete_at=AT), reading(until=AT)).missing == ()
-    assert log_after(known._replace(complete_at=NOW + 60), reading(until=AT)).missing == (UNREAD,), (
-        "a date in the future"
-    )
+    assert log_after(known._replace(complete_at=NOW), reading(until=AT)).missing == ()
+    ahead = known._replace(complete_at=NOW + MICROSECOND)
+    assert log_after(ahead, reading(until=AT)).missing == (UNREAD,), "a date in the future"

@@ -19,6 +19,7 @@ from ghapp.runners.observations import (
     job_ended,
     job_found_over,
     job_started,
+    needed_again,
     registration_seen,
     remains_seen,
     reregistered,
@@ -390,8 +391,9 @@ def test_a_granted_offline_runner_stays_granted_while_it_is_listed_offline():
 
 
 def test_an_unchanged_listed_runner_is_the_same_object():
-    evidence = online()
-    assert registration_seen(evidence, registration(online=True), NOW + 60, listed=True) is evidence
+    evidence = registration_seen(None, registration(online=True), NOW, listed=True)
+    for after in (0, 60):
+        assert registration_seen(evidence, registration(online=True), NOW + after, listed=True) is evidence
 
 
 @pytest.mark.parametrize(
@@ -455,6 +457,16 @@ def test_a_runner_online_long_after_its_job_is_persistent_if_github_omits_the_fl
     assert (first.observed_at, first.ephemeral) == (FIRST, None)
     shown = registration(online=is_online, ephemeral=None)
     assert registration_seen(first, shown, at, listed=True).ephemeral is ephemeral
+
+
+@pytest.mark.parametrize(
+    ("observed_at", "ephemeral"), [(NOW, None), (NOW + MICROSECOND, False)], ids=["as its job ended", "after that"]
+)
+def test_only_an_observation_after_its_job_is_the_first_of_the_two(observed_at, ephemeral):
+    first = job_ended(online(ephemeral=None, observed_at=observed_at), 9, NOW)
+    shown = registration(online=True, ephemeral=None)
+    later = observed_at + LIST_LAG_SECONDS + 1.0
+    assert registration_seen(first, shown, later, listed=True).ephemeral is ephemeral
 
 
 @pytest.mark.parametrize("after", [60, LIST_LAG_SECONDS])
@@ -523,11 +535,14 @@ def test_a_reported_removal_ends_the_listing_that_came_before_it(after, is_liste
     assert (evidence.listed, evidence.observed_at) == (is_listed, NOW + max(after, 0))
 
 
-def test_a_report_that_a_clock_dated_in_the_future_counts_from_now():
-    reported = retired_by_controller(online(), NOW + OVERTAKING_SECONDS)
-    assert registration_seen(reported, registration(online=True), NOW, listed=True).retired_at == reported.retired_at
-    reported = retired_by_controller(online(), NOW + OVERTAKING_SECONDS + 1.0)
-    assert registration_seen(reported, registration(online=True), NOW, listed=True).retired_at == NOW
+@pytest.mark.parametrize(
+    ("ahead", "counts_from"),
+    [(OVERTAKING_SECONDS, NOW + OVERTAKING_SECONDS), (OVERTAKING_SECONDS + MICROSECOND, NOW)],
+    ids=["within what a sweep may take", "by a clock that was set back"],
+)
+def test_a_report_that_a_clock_dated_in_the_future_counts_from_now(ahead, counts_from):
+    reported = online(retired_at=NOW + ahead, observed_at=LONG_AGO)
+    assert registration_seen(reported, registration(online=True), NOW, listed=True).retired_at == counts_from
 
 
 def test_only_a_later_registration_supersedes_one():
@@ -647,6 +662,25 @@ def test_deliveries_of_jobs_may_come_in_any_order(deliveries, running, job, star
     evidence = after_deliveries(*deliveries)
     assert evidence.running_job == running
     assert (evidence.job_id, evidence.job_started_at, evidence.job_ended_at) == (job, started, ended)
+
+
+@pytest.mark.parametrize("is_over", [False, True], ids=["started", "ended"])
+@pytest.mark.parametrize(
+    ("after", "job_id"),
+    [(-MICROSECOND, 1), (0.0, 1), (MICROSECOND, 2)],
+    ids=["before it", "at the same moment", "after it"],
+)
+def test_a_job_is_the_later_one_if_it_started_after_the_recorded_one(is_over, after, job_id):
+    recorded, at = job_started(online(ephemeral=False), 1, NOW), NOW + after
+    found = job_ended(recorded, 2, NOW + 30, at) if is_over else job_started(recorded, 2, at)
+    assert found.job_id == job_id
+
+
+@pytest.mark.parametrize(("ahead", "running"), [(0.0, None), (MICROSECOND, 1)], ids=["as it became known", "ahead"])
+def test_the_end_of_another_job_that_started_ahead_of_our_clock_does_not_end_a_running_job(ahead, running):
+    """Unknown which of both is the later one: the clock may have been set right since the running one began."""
+    at_work = job_started(online(ephemeral=False), 1, NOW)
+    assert job_ended(at_work, 2, NOW + 60, NOW + 60 + ahead, NOW + 60).running_job == running
 
 
 def test_the_end_of_an_unknown_job_does_not_end_a_running_job():
@@ -843,7 +877,9 @@ def test_after_a_return_between_two_answers_what_lacked_the_runner_since_counts(
 )
 def test_a_return_from_before_the_absence_dates_the_last_return(at, returned_at):
     missing = suspect(missing_at=NOW - 60, absent_since=None, observed_at=NOW, last_registered_at=NOW - 90)
-    assert registration_seen(missing, registration(), at, listed=True).last_registered_at == returned_at
+    seen = registration_seen(missing, registration(), at, listed=True)
+    assert seen.last_registered_at == returned_at
+    assert (seen is missing) is (returned_at == NOW - 90)
 
 
 @pytest.mark.parametrize(
@@ -889,14 +925,21 @@ def test_the_first_list_after_a_job_is_recorded_though_nothing_else_changed(at, 
         (None, NOW, RemainsKind.RUNNING, Remains(RemainsKind.RUNNING, NOW, NOW)),
         (Remains(RemainsKind.RUNNING, NOW - 60, NOW - 30), NOW, RemainsKind.RUNNING, Remains(RemainsKind.RUNNING, NOW - 60, NOW)),
         (Remains(RemainsKind.RUNNING, NOW - 60, NOW - 30), NOW, RemainsKind.ENDED, Remains(RemainsKind.ENDED, NOW, NOW)),
-        (Remains(RemainsKind.RUNNING, NOW - 60, NOW), NOW - 30, RemainsKind.ENDED, Remains(RemainsKind.RUNNING, NOW - 60, NOW)),
+        (Remains(RemainsKind.RUNNING, NOW - 60, NOW), NOW, RemainsKind.ENDED, Remains(RemainsKind.ENDED, NOW, NOW)),
+        (Remains(RemainsKind.RUNNING, NOW - 60, NOW), NOW - MICROSECOND, RemainsKind.ENDED, Remains(RemainsKind.RUNNING, NOW - 60, NOW)),
         (None, NOW - 90, RemainsKind.RUNNING, Remains(RemainsKind.RUNNING, NOW - 90, NOW - 90)),
         (None, NOW - 91, RemainsKind.RUNNING, None),
     ],
-    ids=["first", "the same", "another", "an older view", "of when it went missing", "from before it was missing"],
+    ids=["first", "the same", "another", "another at once", "an older view", "of when it went missing", "from before it was missing"],
 )  # fmt: skip
 def test_a_view_of_the_cluster_counts_if_it_is_the_latest_and_younger_than_the_absence(before, at, kind, after):
     known = suspect(absent_since=NOW - 90, missing_at=NOW - 90, remains=before)
     seen = remains_seen(known, kind, at)
     assert seen.remains == after
     assert (seen is known) is (before == after)
+
+
+def test_a_loss_that_a_waiting_job_could_use_is_no_longer_written_off():
+    waits = lost()
+    assert needed_again(waits._replace(not_needed_at=NOW)) == waits
+    assert needed_again(waits) is waits

@@ -88,4 +88,5 @@ def test_what_an_open_fuse_counts_is_kept(granted_at, counted_since, may):
     later = NOW + 2 * ANSWERABLE_SECONDS
     verdict = judge(done, survey(), later, LIMITS)
     assert may_be_forgotten(done, verdict, later, counted_since=counted_since) is may
-    assert may_be_forgotten(done, verdict, NOW + WAITING_SECONDS + 1, counted_since=counted_since)
+    assert may_be_forgotten(done, verdict, NOW + WAITING_SECONDS, counted_since=counted_since) is may
+    assert may_be_forgotten(done, verdict, NOW + WAITING_SECONDS + MICROSECOND, counted_since=counted_since)
