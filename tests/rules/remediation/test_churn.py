@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ghapp.remediation.churn import CHURN_SECONDS, newcomers
+from ghapp.remediation.churn import CHURN_SECONDS, DEPARTURES_SECONDS, newcomers
 from ghapp.remediation.fuse import FuseLimits
 from ghapp.runners.verdict import State
 from tests.rules.builders import LONG_AGO, MICROSECOND, NOW, lost, online, survey, suspect
@@ -112,6 +112,30 @@ def test_a_departure_explains_a_newcomer_that_is_listed_a_sweep_later_than_those
 
 
 @pytest.mark.parametrize(
+    ("came", "counts"),
+    [(-CHURN_SECONDS, False), (-CHURN_SECONDS + MICROSECOND, True), (0.0, True)],
+    ids=["an hour before", "within the hour", "as the request was accepted"],
+)
+def test_for_how_long_departures_explain_newcomers_is_seen_in_the_hour_up_to_the_batch(came, counts):
+    """One took 151 s, so that the next one may take 600 s."""
+    members = [departed(1, came - 151), newcomer(1, came), departed(2, 1), newcomer(2, 601)]
+    assert counted(members) == (0 if counts else 1)
+
+
+@pytest.mark.parametrize(
+    ("after", "counts"), [(0.0, False), (MICROSECOND, True)], ids=["two hours before", "within two hours"]
+)
+@pytest.mark.parametrize("kind", ["departure", "request"])
+def test_what_explains_the_newcomers_of_that_hour_is_two_hours_old_at_most(kind, after, counts):
+    """It explains one that came an hour later or less, without the time that no list covers: then the next may, too."""
+    at = after - DEPARTURES_SECONDS
+    request = lost(1, granted_at=NOW + at, replaced_at=NOW + at), State.INVALIDATED
+    members = [departed(1, at) if kind == "departure" else request, newcomer(1, -3000), departed(2, -1)]
+    seen = survey(swept_at=NOW + 7200, blind=((NOW - 7100, NOW - 6000),))
+    assert counted([*members, newcomer(2, 599)], seen) == (0 if counts else 1)
+
+
+@pytest.mark.parametrize(
     ("state", "missing", "unexplained"),
     [
         (State.SUSPECT, 0.0, 1),
@@ -181,10 +205,22 @@ def test_departures_count_for_an_hour_before_the_batch():
     assert counted([*members, newcomer(2, 1)]) == 0
 
 
-@pytest.mark.parametrize(("requested", "unexplained"), [(0, 1), (1, 3)], ids=["it grew", "a request had a successor"])
-def test_departures_explain_once_more_what_came_beside_the_growth_of_their_pool(requested, unexplained):
+@pytest.mark.parametrize(
+    ("came_at", "requested_at", "unexplained"),
+    [(-30.0, None, 1), (0.0, None, 1), (-30.0, -50.0, 3), (0.0, -MICROSECOND, 3), (0.0, 0.0, 1)],
+    ids=[
+        "it grew",
+        "it grew as the request was accepted",
+        "a request had a successor",
+        "a request of a moment before had one",
+        "the batch's own request explains nothing from before it",
+    ],
+)
+def test_departures_explain_once_more_what_came_beside_the_growth_of_their_pool(came_at, requested_at, unexplained):
     """Two left, three came at once, and the two newcomers of those that left may come after the batch."""
-    earlier = [departed(number, -40.0) for number in range(2)]
-    earlier += [(lost(90, granted_at=NOW - 50, replaced_at=NOW - 50), State.INVALIDATED) for _ in range(requested)]
-    came = [newcomer(number, at) for number, at in enumerate([-30.0, -30.0, -30.0, 20.0, 21.0, 22.0])]
-    assert counted([*earlier, *came]) == unexplained
+    members = [departed(number, -40.0) for number in range(2)]
+    members += [newcomer(number, at) for number, at in enumerate([came_at] * 3 + [20.0, 21.0, 22.0])]
+    if requested_at is not None:
+        at = NOW + requested_at
+        members.append((lost(90, granted_at=at, replaced_at=at), State.INVALIDATED))
+    assert counted(members) == unexplained

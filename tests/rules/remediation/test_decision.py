@@ -348,6 +348,13 @@ def test_the_installations_fuse_closes_when_only_pools_that_wait_alone_have_loss
     assert turned[ALL_POOLS].reason is FuseReason.POOLS_STOPPED
 
 
+def test_the_installations_fuse_is_healed_once_no_pool_has_a_loss_that_waits():
+    done = lost(1, confirmed_at=NOW - 310, granted_at=NOW - 301, removed_at=NOW - 301, replaced_at=NOW - 301, **WELL)
+    whole = {ALL_POOLS: Fuse(Position.PROVING, NOW - 302, 1, 1, batch_at=NOW - 302)}
+    decision = decided([done, online(500, first_seen=NOW - 100, **WELL)], whole, rules=rules_of("well", "gone"))
+    assert [(each.pool, each.after.reason) for each in decision.fuse_changes] == [(ALL_POOLS, FuseReason.HEALED)]
+
+
 @pytest.mark.parametrize(("returned_at", "granted"), [(NOW - 600 + MICROSECOND, ()), (NOW - 600, (10, 11))])
 def test_a_lost_runner_that_returned_in_a_paused_pool_holds_the_installations_next_batch_for_a_window(
     returned_at, granted
@@ -599,8 +606,20 @@ def test_a_scale_down_is_written_off_while_jobs_of_other_pools_are_queued():
 
 @pytest.mark.parametrize(
     ("queued", "paused"),
-    [([JOB], ()), ([KnownJob(frozenset({POOL}))], ()), (None, ()), ([], (POOL,))],
-    ids=["a queued job", "a queued job with fewer labels", "queued jobs unknown", "a paused pool"],
+    [
+        ([JOB], ()),
+        ([KnownJob(frozenset({POOL}))], ()),
+        ([KnownJob(frozenset(each.lower() for each in lost().labels))], ()),
+        (None, ()),
+        ([], (POOL,)),
+    ],
+    ids=[
+        "a queued job",
+        "a queued job with fewer labels",
+        "a queued job with all of their labels",
+        "queued jobs unknown",
+        "a paused pool",
+    ],
 )
 def test_runners_that_may_be_needed_are_not_written_off(queued, paused):
     decision = scaled_down(queued, paused)

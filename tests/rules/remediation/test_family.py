@@ -138,9 +138,13 @@ def test_runners_last_listed_before_the_first_loss_are_not_counted_as_present(sw
     assert (other in without_unseen([of_loss, other], NOW - 600)) is is_counted
 
 
-def test_without_a_loss_in_the_window_all_scopes_are_counted():
-    members = [member(-1, lost(1)), member(-2, online(1), survey=survey(swept_at=NOW - 3600))]
-    assert without_unseen(members, NOW - 20) == members
+@pytest.mark.parametrize(
+    ("after", "is_counted"), [(0.0, True), (-MICROSECOND, False)], ids=["as the window began", "within the window"]
+)
+def test_without_a_loss_in_the_window_all_scopes_are_counted(after, is_counted):
+    missing = lost(1, absent_since=NOW - 60, missing_at=NOW - 60)
+    other = member(-2, online(1), survey=survey(swept_at=NOW - 3600))
+    assert (other in without_unseen([member(-1, missing), other], NOW - 60 + after)) is is_counted
     assert without_unseen([], NOW) == []
 
 

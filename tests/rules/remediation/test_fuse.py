@@ -532,11 +532,20 @@ def test_what_may_run_an_unknown_job_counts_for_window_seconds(age, counted):
     assert fuse_counts([(missing, State.SUSPECT)], Fuse(), survey(), NOW, LIMITS).lost == counted
 
 
-@pytest.mark.parametrize("age", [600.0 - MICROSECOND, 600.0 + MICROSECOND], ids=["within the window", "before it"])
+@pytest.mark.parametrize(
+    "age", [600.0 - MICROSECOND, 600.0, 600.0 + MICROSECOND], ids=["within the window", "at its begin", "before it"]
+)
 def test_a_newcomer_is_one_runner_more_once_the_loss_that_it_replaced_counts_no_longer(age):
     replaced = lost(confirmed_at=NOW - age, granted_at=NOW - age, replaced_at=NOW - age)
     members = [(replaced, State.INVALIDATED), (online(2, first_seen=NOW - 1), State.HEALTHY)]
     assert fuse_counts(members, Fuse(), survey(), NOW, LIMITS).expected == 1
+
+
+@pytest.mark.parametrize(("age", "expected"), [(600.0 - MICROSECOND, 1), (600.0, 2)], ids=["within it", "at its begin"])
+def test_only_a_runner_that_came_within_the_window_takes_the_place_of_a_loss_of_the_window(age, expected):
+    replaced = lost(confirmed_at=NOW - 599, granted_at=NOW - 599, replaced_at=NOW - 599)
+    members = [(replaced, State.INVALIDATED), (online(2, first_seen=NOW - age), State.HEALTHY)]
+    assert fuse_counts(members, Fuse(), survey(), NOW, LIMITS).expected == expected
 
 
 @pytest.mark.parametrize("age", [600.0 - MICROSECOND, 600.0], ids=["within the window", "at its begin"])
@@ -611,6 +620,25 @@ def test_only_the_return_of_a_lost_runner_counts(was_lost, since_return):
     back = (online(1, back_at=NOW - 30, was_lost=was_lost), State.HEALTHY)
     seen = Survey(swept_at=NOW, total=10)
     assert fuse_counts([back], proving(since=NOW - 900), seen, NOW, LIMITS).since_return == since_return
+
+
+@pytest.mark.parametrize(
+    ("after", "counts"), [(0.0, False), (MICROSECOND, True)], ids=["as the fuse tripped", "after that"]
+)
+@pytest.mark.parametrize(
+    ("returned", "found"),
+    [
+        (lambda at: (online(1, back_at=at, was_lost=True), State.HEALTHY), 0),
+        (lambda at: (lost(1, removed_at=at, was_deleted=True), State.INVALIDATED), 1),
+    ],
+    ids=["listed again", "found by our DELETE"],
+)
+def test_only_a_lost_runner_that_was_registered_after_the_fuse_tripped_counts_as_returned(
+    returned, found, after, counts
+):
+    members = [returned(NOW - 60 + after)]
+    counted = fuse_counts(members, proving(since=NOW - 60), survey(), NOW, LIMITS)
+    assert (counted.since_return is not None, counted.found) == ((True, found) if counts else (False, 0))
 
 
 ACCEPTED = {"granted": 3, "in_batch": 3, "accepted": 3}
@@ -793,11 +821,15 @@ def test_every_update_of_a_fuse_is_defined_and_at_most_doubles_its_batch(positio
     assert turned.allowed <= max(fuse.allowed, counted.granted) + 2 * fuse.batch
 
 
-@pytest.mark.parametrize(("lost_again", "successors"), [(0, 3), (1, 2), (4, 0)])
-def test_newcomers_that_are_lost_again_take_from_the_proof(lost_again, successors):
+@pytest.mark.parametrize(
+    ("lost_again", "after", "successors"),
+    [(0, 30.0, 3), (1, 30.0, 2), (4, 30.0, 0), (1, MICROSECOND, 2), (1, 0.0, 3)],
+    ids=["no", "one", "four", "one from just after the fuse tripped", "one from when it tripped"],
+)
+def test_newcomers_that_are_lost_again_take_from_the_proof(lost_again, after, successors):
     batch = [lost(each, granted_at=NOW, removed_at=NOW, replaced_at=NOW) for each in (1, 2, 3)]
     came = [online(100 + each, first_seen=NOW + 60) for each in range(3)]
-    again = [lost(50 + each, first_seen=NOW + 30) for each in range(lost_again)]
+    again = [lost(50 + each, first_seen=NOW + after) for each in range(lost_again)]
     members = [
         *((each, State.INVALIDATED) for each in (*batch, *again)),
         *((each, State.HEALTHY) for each in came),
@@ -839,8 +871,18 @@ HIDDEN = FuseCounts(granted=3, in_batch=3, accepted=3, newcomers=3, proving_seco
         ({"newcomers": 2}, Position.STOPPED, FuseReason.BATCH_NEVER_ONLINE),
         ({"waiting": 1}, Position.STOPPED, FuseReason.BATCH_NEVER_ONLINE),
         ({"successors": 1}, Position.CLOSED, FuseReason.HEALED),
+        ({"accepted": 1, "newcomers": 1}, Position.CLOSED, FuseReason.HIDDEN_BY_CHURN),
+        ({"in_batch": 0, "accepted": 0, "proving_seconds": 0.0}, Position.CLOSED, FuseReason.HEALED),
     ],
-    ids=["nothing waits", "not yet", "too few newcomers", "a loss waits", "a successor stands out"],
+    ids=[
+        "nothing waits",
+        "not yet",
+        "too few newcomers",
+        "a loss waits",
+        "a successor stands out",
+        "a batch of one",
+        "nothing was requested",
+    ],
 )
 def test_a_batch_that_churn_hides_closes_the_fuse_once_no_loss_waits(changes, position, reason):
     after = next_fuse(proving(reason=FuseReason.MASS_LOSS), replace(HIDDEN, **changes), NOW, LIMITS)

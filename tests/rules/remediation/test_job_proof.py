@@ -148,6 +148,27 @@ def test_newcomers_show_nothing_unless_enough_of_the_same_kind_are_given_jobs(me
 
 
 @pytest.mark.parametrize(
+    "members",
+    [
+        [*peers()[1:], newcomer(90, -PEERS_SECONDS + MICROSECOND)],
+        [*peers()[1:], newcomer(90, -WITHIN)],
+        [*peers()[:-1], newcomer(90, WITHIN, 0.0)],
+    ],
+    ids=["within an hour before", "as late before as a job takes", "as late as a job takes"],
+)
+def test_newcomers_count_that_came_in_time_to_be_compared(members):
+    assert shown([*members, *WAITING])
+
+
+@pytest.mark.parametrize(
+    ("denied", "is_shown"), [(1, True), (2, False)], ids=["nine tenths have a job in time", "fewer have one"]
+)
+def test_nine_tenths_of_the_newcomers_must_be_given_a_job_in_time(denied, is_shown):
+    late = [newcomer(90 + number, -1000.0, 900.0) for number in range(denied)]
+    assert shown([*peers()[denied:], *late, *WAITING], 3600.0) is is_shown
+
+
+@pytest.mark.parametrize(
     "loss",
     [
         waiting(1, WITHIN + MICROSECOND),
@@ -181,6 +202,12 @@ def test_only_confirmed_losses_that_might_have_been_given_a_job_are_tried(loss):
 )
 def test_the_jobs_of_one_kind_show_nothing_of_another_one_that_waits_beside_it(other):
     assert not shown([*peers(), *WAITING, other], 3600.0)
+
+
+@pytest.mark.parametrize(("ahead", "is_shown"), [(0.0, True), (MICROSECOND, False)], ids=["now", "in the future"])
+def test_a_loss_that_is_dated_in_the_future_shows_nothing(ahead, is_shown):
+    missing = {"first_seen": NOW + 100, "absent_since": NOW + 150 + ahead, "missing_at": NOW + 150 + ahead}
+    assert shown([*peers(), *WAITING, waiting(3, **missing)], 150.0) is is_shown
 
 
 def test_a_runner_is_tried_from_when_it_went_missing():
@@ -234,8 +261,11 @@ def test_newcomers_that_vanish_without_a_job_count_against_the_proof(came, state
         ([newcomer(80, -50.0, None)], False),
         ([newcomer(80, -50.0, 50.0)], True),
         ([newcomer(80, -50.0, None, was_busy=True)], True),
+        ([newcomer(80, 0.0, None)], False),
+        ([newcomer(80 + number, -WITHIN - 1.0, WITHIN + 1.0) for number in range(2)], True),
         ([newcomer(80 + number, -WITHIN - MICROSECOND, WITHIN + 1.0) for number in range(2)], False),
-        ([newcomer(80, -WITHIN, WITHIN + 1.0)], True),
+        ([newcomer(80, -WITHIN - MICROSECOND, WITHIN + 1.0)], True),
+        ([newcomer(80 + number, -WITHIN, WITHIN + 1.0) for number in range(2)], True),
     ],
     ids=[
         "given a job since",
@@ -243,7 +273,10 @@ def test_newcomers_that_vanish_without_a_job_count_against_the_proof(came, state
         "still idle",
         "at work at the loss",
         "at work, and no delivery names its job",
+        "came as the others were lost, and still idle",
+        "idle for long, and given a job at the loss",
         "idle for long before the loss",
+        "one of four idle for long before the loss",
         "idle for a while before the loss",
     ],
 )
@@ -273,6 +306,7 @@ LATER = QUEUED._replace(queued_at=NOW + 90.0, runner_id=1000, started_at=NOW + 9
         ([QUEUED] * 3, LATER._replace(queued_at=QUEUED.queued_at + OVERTAKEN_SECONDS), True),
         ([QUEUED] * 3, LATER._replace(queued_at=QUEUED.queued_at + OVERTAKEN_SECONDS + MICROSECOND), False),
         ([QUEUED] * 3, LATER._replace(runner_id=4000), True),
+        ([QUEUED] * 3, LATER._replace(runner_id=1081), False),
         ([QUEUED] * 3, LATER._replace(labels=frozenset({"self-hosted"})), True),
         ([QUEUED._replace(labels=frozenset({"self-hosted"}))] * 3, LATER, True),
         ([QUEUED._replace(labels=LABELS | {"gpu"})] * 3, LATER._replace(labels=LABELS | {"gpu"}), True),
@@ -286,6 +320,7 @@ LATER = QUEUED._replace(queued_at=NOW + 90.0, runner_id=1000, started_at=NOW + 9
         "queued half a minute before",
         "longer before",
         "a runner of another kind took the later one",
+        "a runner that a list shows only now took it",
         "the later one needs fewer labels",
         "the earlier one needs fewer labels",
         "they need a label that the runners lack",
@@ -296,9 +331,15 @@ LATER = QUEUED._replace(queued_at=NOW + 90.0, runner_id=1000, started_at=NOW + 9
 )
 def test_runners_that_may_have_jobs_that_seem_to_be_overtaken_are_not_shown_to_be_lost(queued, taken, is_shown):
     """The starts of just their jobs may be missing or late."""
-    idle = newcomer(80, -50.0, 50.0 + WITHIN)
-    members = [*peers(), idle, *(waiting(number) for number in range(10))]
-    assert shown(members, jobs=KnownJobs(queued, [taken])) is is_shown
+    idle, listed_now = newcomer(80, -50.0, 50.0 + WITHIN), newcomer(81, 150.0, -59.0)
+    members = [*peers(), idle, listed_now, *(waiting(number) for number in range(10))]
+    assert shown(members, 150.0, KnownJobs(queued, [taken])) is is_shown
+
+
+@pytest.mark.parametrize(("overtaken", "is_shown"), [(3, True), (4, False)], ids=["a tenth", "more"])
+def test_as_many_jobs_as_a_tenth_of_the_runners_that_wait_may_seem_to_be_overtaken(overtaken, is_shown):
+    members = [*peers(), newcomer(80, -50.0, 50.0 + WITHIN), *(waiting(number) for number in range(30))]
+    assert shown(members, jobs=KnownJobs([QUEUED] * overtaken, [LATER])) is is_shown
 
 
 def test_jobs_that_are_not_known_show_nothing():
@@ -316,6 +357,8 @@ def taken_at(*times: float) -> list[KnownJob]:
         (7, (), [], False),
         (7, (QUEUED,), [], True),
         (7, (QUEUED._replace(queued_at=NOW),), [], False),
+        (7, (QUEUED._replace(queued_at=NOW + WITHIN),), [], True),
+        (7, (QUEUED._replace(queued_at=NOW + WITHIN + MICROSECOND),), [], False),
         (7, (), [newcomer(80, -50.0, 50.0 + WITHIN)], True),
     ],
     ids=[
@@ -323,6 +366,8 @@ def taken_at(*times: float) -> list[KnownJob]:
         "less often",
         "less often, and a job waits in vain",
         "that job waits since before the loss",
+        "that job waits for as long as a job takes",
+        "that job may be taken yet",
         "a runner that was idle beside them has a job since",
     ],
 )
@@ -331,6 +376,13 @@ def test_where_all_idle_runners_are_lost_fewer_jobs_than_before_show_nothing(sin
     more = [newcomer(60 + number, -201.0) for number in range(10)]
     jobs = KnownJobs(queued, taken_at(*(-150.0 for _ in range(10)), *(90.0 for _ in range(since))))
     assert shown([*peers(), *more, *WAITING, waiting(3), *idle], jobs=jobs) is is_shown
+
+
+@pytest.mark.parametrize(("since", "is_shown"), [(8, True), (7, False)])
+def test_a_job_that_began_as_the_runners_were_lost_is_one_of_those_before(since, is_shown):
+    more = [newcomer(60 + number, -201.0) for number in range(10)]
+    jobs = KnownJobs((), taken_at(*[-150.0] * 5, *[0.0] * 5, *[90.0] * since))
+    assert shown([*peers(), *more, *WAITING, waiting(3)], jobs=jobs) is is_shown
 
 
 # ---- models of a busy pool

@@ -89,6 +89,18 @@ def test_each_stage_has_its_begin_and_a_loss_is_open_until_its_successor_is_onli
     assert not found.text.endswith(".")
 
 
+@pytest.mark.parametrize(
+    ("evidence", "text"),
+    [
+        (present(), "offline runners are reported, and replaced if the pool says so"),
+        (online(), "no replacement is needed"),
+    ],
+    ids=["offline", "healthy"],
+)
+def test_a_runner_that_is_not_lost_says_what_would_be_done_about_it(evidence, text):
+    assert status_of(evidence).text == text
+
+
 def test_a_machine_that_registered_again_returned():
     found = status_of(lost(reregistered_as=77))
     assert (found.stage, found.text) == (RETURNED, "its machine registered again, as runner 77")
@@ -210,6 +222,7 @@ HELD = suspect(deliveries_behind_at=NOW - 20)
         (HELD, {}, ReplacementBlocker.DELIVERIES_MISSING),
         (suspect(job_id=7, job_started_at=NOW - 99), {}, ReplacementBlocker.JOB),
         (suspect(busy=True), {}, ReplacementBlocker.JOB),
+        (suspect(deliveries_behind_at=NOW - 60), {}, ReplacementBlocker.DELIVERIES_MISSING),  # as it went missing
         (suspect(deliveries_behind_at=NOW - 60 - MICROSECOND), {}, None),  # of an earlier absence
         (suspect(failed_calls=FailedCalls(1, NOW, "GET: GitHub answered 502")), {}, ReplacementBlocker.GITHUB),
         (suspect(), {"survey": survey(failing_since=NOW - 9, failure="RateLimited")}, ReplacementBlocker.GITHUB),

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from ghapp.remediation.successors import (
+    BOOTS_SECONDS,
+    FEWEST_BOOTS,
     HEALED_WITHIN_SECONDS,
     LATE_SUCCESSOR_SECONDS,
     Heal,
@@ -260,3 +262,33 @@ def test_a_pool_of_which_few_newcomers_are_known_explains_them_by_any_departure(
     known = [*(left(50 + number, 100.0 * number) for number in range(7))]
     came = [newcomer(100 + number, 100.0 * number + 50.0) for number in range(6)]
     assert heals([*LOST, *known, *came, newcomer(200, 601.0)], NOW) == []
+
+
+REQUESTED_AT = 10_000.0
+TEN = [REQUESTED_AT - 100.0 * number for number in range(FEWEST_BOOTS)]
+
+
+@pytest.mark.parametrize(
+    ("times", "is_known"),
+    [
+        (TEN, True),
+        (TEN[1:], False),
+        ([*TEN[1:], REQUESTED_AT + 0.1], False),
+        ([*TEN[1:], REQUESTED_AT - BOOTS_SECONDS + 0.1], True),
+        ([*TEN[1:], REQUESTED_AT - BOOTS_SECONDS], False),
+    ],
+    ids=[
+        "ten, the last one as the request was accepted",
+        "nine",
+        "one of ten after the request",
+        "one of ten within half an hour before it",
+        "one of ten half an hour before it",
+    ],
+)
+def test_how_soon_newcomers_follow_departures_is_seen_in_ten_of_the_half_hour_before_the_request(times, is_known):
+    """They came after 50 s. One that came 20 s after a departure is a successor then."""
+    left_before = [left(100 + number, at - 50.0, first_seen=0.5) for number, at in enumerate(times)]
+    came_before = [newcomer(200 + number, at) for number, at in enumerate(times)]
+    since = [left(300, REQUESTED_AT + 200.0, first_seen=0.5), newcomer(400, REQUESTED_AT + 220.0)]
+    found = heals([lost(replaced_at=REQUESTED_AT), *left_before, *came_before, *since], REQUESTED_AT + 300.0)
+    assert [each.successor for each in found] == ([400] if is_known else [])

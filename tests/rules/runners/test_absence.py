@@ -283,6 +283,12 @@ class TestQueries:
         records = [suspect(each, missing_at=NOW + at) for each, at in enumerate((-10.5, -10.25, -10.0, -9.75), 1)]
         assert absence.confirm_at(records, survey(), NOW, LIMITS) == [NOW + 19.75, NOW + 20.25]
 
+    @pytest.mark.parametrize(("after", "is_scheduled"), [(0.0, True), (MICROSECOND, False)], ids=["an hour", "more"])
+    def test_a_confirmation_is_scheduled_an_hour_before_it_is_due_at_most(self, after, is_scheduled):
+        limits = Limits(confirm_seconds=10.0 + MOST_AHEAD_SECONDS + after)
+        due_at = absence.confirm_at([suspect(missing_at=NOW - 10)], survey(), NOW, limits)
+        assert due_at == ([NOW + MOST_AHEAD_SECONDS] if is_scheduled else [])
+
     @pytest.mark.parametrize(("missing", "seconds"), [([], 0.0), ([-31.0], 0.0), ([-31.0, -29.5, -30.0], 0.5)])
     def test_suspects_are_ready_when_the_last_of_their_first_404s_is_old_enough(self, missing, seconds):
         found = [suspect(each, missing_at=NOW + at) for each, at in enumerate(missing, 1)]
