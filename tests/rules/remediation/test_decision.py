@@ -176,6 +176,22 @@ def test_a_granted_runner_is_not_planned_again():
     assert decided([lost(1, granted_at=NOW)]).plan.now == ()
 
 
+@pytest.mark.parametrize(
+    ("mode", "first", "planned"),
+    [
+        ("dry-run", {"would_remediate_at": NOW - 30}, ()),
+        ("act", {"would_remediate_at": NOW - 30}, (1, 2, 3)),
+        ("dry-run", {"granted_at": NOW - 30}, ()),
+        ("dry-run", {}, (1, 2, 3)),
+    ],
+    ids=["would be replaced", "the mode is act since", "granted before the mode was dry-run", "not planned yet"],
+)
+def test_what_would_be_replaced_counts_as_granted_in_dry_run_alone(mode, first, planned):
+    runners = [*(lost(each, **first) for each in (1, 2, 3)), *(lost(each) for each in range(4, 51))]
+    fuse = Fuse(Position.PROVING, NOW - 60, 3, 3, batch_at=NOW - 60)
+    assert decided(runners, {POOL: fuse}, limits=RemediationLimits(mode=mode)).plan.now == planned
+
+
 def test_a_claimed_runner_is_deferred_and_takes_no_place_in_the_batch():
     claims = [PodClaim("pod-1", "linux-1", None, NOW + 1), PodClaim("linux-2", "another", None, NOW + MICROSECOND)]
     decision = decided(fleet(50), claims=claims)

@@ -16,6 +16,7 @@ SUSPENDED = replace(HEALTHY, suspended=True)
 NOT_PERMITTED = replace(HEALTHY, permissions={"metadata": "read"})
 SWEEP_AT, DISCOVERY_AT = NOW + 60, NOW + 30
 FAILING = survey(failing_since=NOW - 90, failure="RateLimited")
+DEFERRED = survey(deferred_since=NOW - 20)
 SUSPENDED_SURVEY = survey(failing_since=NOW - 90, failure="InstallationSuspended")
 
 
@@ -24,6 +25,14 @@ SUSPENDED_SURVEY = survey(failing_since=NOW - 90, failure="InstallationSuspended
     [
         (HEALTHY, survey(), SWEEP_AT, DISCOVERY_AT, NextAttempt("", None, SWEEP_AT)),
         (HEALTHY, FAILING, SWEEP_AT, DISCOVERY_AT, NextAttempt("RateLimited", NOW - 90, SWEEP_AT)),
+        (HEALTHY, DEFERRED, SWEEP_AT, DISCOVERY_AT, NextAttempt("RateLimited", NOW - 20, SWEEP_AT)),
+        (
+            HEALTHY,
+            replace(DEFERRED, failing_since=NOW - 90, failure="GitHubUnavailable"),
+            SWEEP_AT,
+            DISCOVERY_AT,
+            NextAttempt("GitHubUnavailable", NOW - 90, SWEEP_AT),
+        ),
         (SUSPENDED, SUSPENDED_SURVEY, None, DISCOVERY_AT, NextAttempt("InstallationSuspended", NOW - 90, DISCOVERY_AT)),
         (SUSPENDED, FAILING, None, DISCOVERY_AT, NextAttempt("InstallationSuspended", None, DISCOVERY_AT)),
         (NOT_PERMITTED, Survey(), None, DISCOVERY_AT, NextAttempt("PermissionMissing", None, DISCOVERY_AT)),
@@ -42,6 +51,8 @@ SUSPENDED_SURVEY = survey(failing_since=NOW - 90, failure="InstallationSuspended
     ids=[
         "healthy",
         "failing",
+        "deferred",
+        "failing, and deferred",
         "suspended",
         "suspended since the last failure",
         "not permitted",

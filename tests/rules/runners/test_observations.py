@@ -20,6 +20,7 @@ from ghapp.runners.observations import (
     job_found_over,
     job_started,
     needed_again,
+    not_needed,
     registration_seen,
     remains_seen,
     reregistered,
@@ -937,6 +938,23 @@ def test_a_view_of_the_cluster_counts_if_it_is_the_latest_and_younger_than_the_a
     seen = remains_seen(known, kind, at)
     assert seen.remains == after
     assert (seen is known) is (before == after)
+
+
+@pytest.mark.parametrize(
+    ("evidence", "is_written_off"),
+    [
+        (lost(), True),
+        (lost(granted_at=NOW - 9), False),
+        (suspect(removed_at=NOW - 9), False),
+        (present(), False),
+        (lost(not_needed_at=NOW - 9), False),
+    ],
+    ids=["a loss that waits", "granted", "removed", "returned", "written off before"],
+)
+def test_only_a_loss_about_which_nothing_was_done_is_written_off(evidence, is_written_off):
+    after = not_needed(evidence, NOW)
+    assert (after is evidence) is not is_written_off
+    assert after == (evidence._replace(not_needed_at=NOW) if is_written_off else evidence)
 
 
 def test_a_loss_that_a_waiting_job_could_use_is_no_longer_written_off():
