@@ -8,6 +8,7 @@ from ghapp.remediation.steps import (
     RemediationStep,
     ReplacementPath,
     RequestStep,
+    accepted,
     awaits_remediation,
     is_open,
     may_act,
@@ -377,3 +378,17 @@ def test_a_request_that_waited_after_the_removal_is_checked_by_name(evidence, sa
 )
 def test_a_grant_is_open_while_its_request_may_be_made(evidence, is_left):
     assert is_open(evidence) is is_left
+
+
+@pytest.mark.parametrize(
+    ("evidence", "after"),
+    [
+        (REMOVED, REMOVED._replace(replaced_at=NOW + 9, last_replaced_at=NOW + 9)),
+        (REMOVED._replace(event_id="e2"), REMOVED._replace(event_id="e2")),
+        (online(), online()),
+        (None, None),
+    ],
+    ids=["its request", "granted again since", "returned since", "its record was deleted"],
+)
+def test_an_accepted_request_is_recorded_of_the_grant_that_it_was_made_for(evidence, after):
+    assert accepted(evidence, "e1", NOW + 9) == after

@@ -19,12 +19,16 @@ from ghapp.runners.observations import (
     job_ended,
     job_found_over,
     job_started,
+    looked_again,
     needed_again,
     not_needed,
     registration_seen,
     remains_seen,
     reregistered,
     retired_by_controller,
+    succeeded_by,
+    succeeding,
+    successor_hidden,
     unlisted,
 )
 from ghapp.runners.remains import Remains, RemainsKind
@@ -961,3 +965,22 @@ def test_a_loss_that_a_waiting_job_could_use_is_no_longer_written_off():
     waits = lost()
     assert needed_again(waits._replace(not_needed_at=NOW)) == waits
     assert needed_again(waits) is waits
+
+
+@pytest.mark.parametrize(
+    ("fold", "changes"),
+    [
+        (succeeded_by(9, NOW), {"successor": 9, "healed_at": NOW}),
+        (successor_hidden(NOW), {"hidden_at": NOW}),
+        (succeeding(9), {"succeeds": 9}),
+    ],
+    ids=["its successor is known", "its successor is hidden", "it is a successor"],
+)
+def test_who_succeeds_a_lost_runner_is_recorded_unless_the_record_was_deleted(fold, changes):
+    assert fold(lost()) == lost()._replace(**changes)
+    assert fold(None) is None
+
+
+@pytest.mark.parametrize(("granted_at", "looked_at"), [(NOW - 9, NOW), (None, None)], ids=["granted", "revoked since"])
+def test_that_github_was_asked_again_is_recorded_of_a_grant_alone(granted_at, looked_at):
+    assert looked_again(lost(granted_at=granted_at), NOW).looked_at == looked_at

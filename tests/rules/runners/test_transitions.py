@@ -3,11 +3,13 @@
 import pytest
 
 from ghapp.runners.deletion_progress import Deletion
+from ghapp.runners.evidence import PastLoss
 from ghapp.runners.observations import first_observation
 from ghapp.runners.transitions import (
     ANSWERABLE_SECONDS,
     WAITING_SECONDS,
     Transition,
+    is_expendable,
     may_be_forgotten,
     transition,
 )
@@ -90,3 +92,26 @@ def test_what_an_open_fuse_counts_is_kept(granted_at, counted_since, may):
     assert may_be_forgotten(done, verdict, later, counted_since=counted_since) is may
     assert may_be_forgotten(done, verdict, NOW + WAITING_SECONDS, counted_since=counted_since) is may
     assert may_be_forgotten(done, verdict, NOW + WAITING_SECONDS + MICROSECOND, counted_since=counted_since)
+
+
+@pytest.mark.parametrize(
+    ("evidence", "may"),
+    [
+        (present(retired_at=NOW), True),
+        (first_observation(1, "linux-1", NOW), True),
+        (online(), False),
+        (lost(), False),
+        (present(retired_at=NOW, confirmed_at=NOW), False),
+        (present(retired_at=NOW, granted_at=NOW), False),
+        (present(retired_at=NOW, removed_at=NOW), False),
+        (present(retired_at=NOW, last_replaced_at=NOW), False),
+        (present(retired_at=NOW, not_needed_at=NOW), False),
+        (present(retired_at=NOW, past_loss=PastLoss(NOW - 90, NOW)), False),
+    ],
+    ids=[
+        "retired", "known by a delivery alone", "healthy", "a loss that waits", "its loss was confirmed", "granted", "removed",
+        "replaced before it returned", "written off", "its loss is not recorded yet",
+    ],
+)  # fmt: skip
+def test_of_too_many_records_only_those_are_deleted_early_from_which_nothing_is_decided(evidence, may):
+    assert is_expendable(evidence, judge(evidence, survey(), NOW, LIMITS)) is may
