@@ -5,7 +5,7 @@ words: two surfaces that each decide for themselves contradict each other at nig
 
 A loss is healed when its successor is online. Between the accepted request and the successor it is `requested`, and
 still open; after an hour without a successor it is over, and no longer counted as lost. So is a late one, once most
-others of its pool healed and its successor cannot be distinguished from the pool's own newcomers (`successors`).
+others of its pool healed and its successor cannot be distinguished from the pool's own newcomers (`healing`).
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from typing import NamedTuple
 from ghapp.pods.blockers import Blocker, blocker_sentence
 from ghapp.pods.pod_claim import PodClaim
 from ghapp.remediation.fuse import FUSE_REASONS, Fuse, Position
+from ghapp.remediation.healing import SUCCESSOR_PATIENCE_SECONDS, awaits_successor
 from ghapp.remediation.pause import Pause
 from ghapp.remediation.plan import Mode
 from ghapp.remediation.steps import ReplacementPath, may_act
-from ghapp.remediation.successors import SUCCESSOR_PATIENCE_SECONDS, awaits_successor
 from ghapp.runners.evidence import Evidence, Survey
 from ghapp.runners.failed_calls import failed_calls, retry_at
 from ghapp.runners.verdict import (

@@ -11,7 +11,7 @@ from functools import partial
 from math import inf
 from typing import Protocol
 
-from ghapp.runners import remains as cluster
+from ghapp.runners import remains
 from ghapp.runners.deletion_progress import Deletion
 from ghapp.runners.evidence import Evidence, Fold, PastLoss, Registration, Survey, observed_at
 from ghapp.runners.failed_calls import doubled
@@ -108,6 +108,9 @@ def _is_unchanged(evidence: Evidence, registration: Registration, at: float) -> 
         and evidence.busy == registration.busy
         and evidence.name == registration.name
         and evidence.labels == registration.labels
+        and evidence.custom_labels == registration.custom_labels
+        and evidence.os == registration.os
+        and registration.ephemeral in (None, evidence.ephemeral)
         and evidence.group_id == registration.group_id
         and evidence.version == registration.version
         and evidence.absent_since is None
@@ -172,9 +175,8 @@ def registration_seen(
         seen = seen._replace(labels=evidence.labels, custom_labels=evidence.custom_labels)
     if listed and _is_unchanged(evidence, seen, at):
         return evidence
-    was_absent = evidence.absent_since is not None or evidence.missing_at is not None
-    # Back from an absence, or online after a grant for being offline: the remediation is cancelled.
-    is_moot = was_absent or (seen.online and evidence.removed_at is None)
+    # Back from an absence, or online: what was granted, for the absence or for being offline, is cancelled.
+    is_moot = is_absent(evidence) or (seen.online and evidence.removed_at is None)
     offline_since = None
     if not seen.online:
         offline_since = evidence.offline_since if evidence.offline_since is not None else at
@@ -198,8 +200,13 @@ def registration_seen(
         back_at=at if evidence.missing_at is not None else evidence.back_at,
         was_lost=evidence.was_lost if evidence.missing_at is None else _was_confirmed(evidence),
         retired_at=_still_retired(evidence, at, listed=listed, alone=alone),
-        omissions=evidence.omissions + (evidence.absent_since is not None) if alone else 0,
+        omissions=_omissions(evidence) if alone else 0,
     )
+
+
+def _omissions(evidence: Evidence) -> int:
+    """Returns how many lists in a row lacked the runner, now that its GET found it."""
+    return evidence.omissions if evidence.absent_since is None else evidence.omissions + 1
 
 
 def _was_confirmed(evidence: Evidence) -> bool:
@@ -635,8 +642,8 @@ def remains_seen(evidence: Evidence, kind: RemainsKind, at: float) -> Evidence:
     """
     if not is_absent(evidence) or at < missing_since(evidence):
         return evidence
-    remains = cluster.remains_seen(evidence.remains, kind, at)
-    return evidence if remains == evidence.remains else evidence._replace(remains=remains)
+    found = remains.remains_seen(evidence.remains, kind, at)
+    return evidence if found == evidence.remains else evidence._replace(remains=found)
 
 
 def needed_again(evidence: Evidence) -> Evidence:

@@ -25,7 +25,7 @@ from ghapp.pods.phantom_kinds import KNOWN_SOON, may_be_phantoms
 from ghapp.report.documents import HEALED, NO_SUCCESSOR, listed_state, timestamp
 from ghapp.runners.next_attempt import blindness_of
 from ghapp.runners.verdict import Reason, State
-from ghapp.untrusted_text import shell_command, visible
+from ghapp.untrusted_text import visible
 from ghapp.wording import duration, time_of
 
 ANY_WIDTH = 100_000
@@ -200,7 +200,7 @@ def sweeps_table(accounts: Iterable[Any]) -> RenderableType:
     for each in (each for each in accounts if each.flaw):
         why = blindness_of(each.flaw, each.org)
         lines.append(copyable(f"{each.org}: {why.meaning} ({each.flaw})", "yellow"))
-        lines.append(copyable(f"  → {why.fix.format(org=shell_command(each.org))}", "dim"))
+        lines.append(copyable(f"  → {why.fix}", "dim"))
     return Group(ShrinkingTable(table, ["billable", "ms"]), *lines)
 
 

@@ -108,7 +108,7 @@ NUMBERS = {
         "LOOK_LASTS_SECONDS": 10.0,
         "TERMINATION_SECONDS": HOUR,
     },
-    "remediation.successors": {
+    "remediation.healing": {
         "BOOTS_SECONDS": 1800.0,
         "FEWEST_BOOTS": 10,
         "HEALED_WITHIN_SECONDS": HOUR,

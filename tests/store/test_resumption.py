@@ -19,7 +19,7 @@ LIMITS = FuseLimits(first_batch=5)
 NOW = 1_790_000_000.25
 STOPPED = Fuse(Position.STOPPED, since=NOW - 900, batch=12, allowed=21, reason=FuseReason.BATCH_NEVER_ONLINE)
 PROVING = Fuse(Position.PROVING, since=NOW - 900, batch=3, allowed=3, reason=FuseReason.MASS_LOSS)
-CLOSED = Fuse(healed_at=NOW - 9)
+CLOSED = Fuse(closed_at=NOW - 9)
 RESTARTED = Fuse(
     Position.PROVING,
     since=NOW,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ghapp.remediation.successors import (
+from ghapp.remediation.healing import (
     HEALED_WITHIN_SECONDS,
     LATE_SUCCESSOR_SECONDS,
     Heal,
