@@ -277,12 +277,6 @@ def needed_change(cause: Cause, reason: str) -> str:
     return _BEFORE_A_RERUN.get(reason) or _BEFORE_A_RERUN.get(cause, "")
 
 
-def rerun_step(cause: Cause, reason: str) -> str:
-    """Returns what the developer of a job that failed by this death does next."""
-    rerun, change = "run it again at GitHub (Re-run jobs)", needed_change(cause, reason)
-    return f"{change}; then {rerun}" if change else rerun
-
-
 def rerun_label(cause: Cause, reason: str) -> str:
     """Returns the text of the button that runs the job again: at most 20 characters, as GitHub permits."""
     return "Re-run anyway" if needed_change(cause, reason) else "Re-run this job"

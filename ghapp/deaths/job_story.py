@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from ghapp.deaths.cause import HAPPENED, OwnReason, needed_change, not_yours, rerun_step
+from ghapp.deaths.cause import HAPPENED, OwnReason, needed_change, not_yours
 from ghapp.deaths.death import DeadJob, Death
 from ghapp.deaths.job_death import RunnerAfter
 from ghapp.deaths.rerun import AUTO, Rerun, RerunNote, RerunRefusal, RerunState, why_not
@@ -135,12 +135,18 @@ NOTHING_KNOWN = JobOutcome()
 
 
 class JobStep(NamedTuple):
-    """What the developer of a job can do after its end, and why; `url` is where, empty if that is not known."""
+    """What the developer of a job can do after its end, and why.
+
+    `url` is where; empty if that is not known, or the step is not taken at GitHub.
+    """
 
     step: str
     why: str
     url: str
 
+
+RUN_AGAIN = "run it again at GitHub (Re-run jobs)"
+UNCHANGED = "unchanged, it may end in the same way"
 
 HELD = "GitHub holds it back, for an approval or for its concurrency group"
 
@@ -288,7 +294,7 @@ def may_be_run_again(job: Job, outcome: JobOutcome) -> bool:
 
 
 def next_steps(job: Job, outcome: JobOutcome, now: float) -> tuple[JobStep, ...]:
-    """Returns what the developer of a job that ended can do."""
+    """Returns what the developer of a job that ended can do, in the order in which it is done."""
     after = outcome.runner_after
     if outcome.death is None:
         if after is None or after.pending_until(now) is not None or is_run_again(job.attempt, outcome):
@@ -297,7 +303,10 @@ def next_steps(job: Job, outcome: JobOutcome, now: float) -> tuple[JobStep, ...]
     if not may_be_run_again(job, outcome):
         return ()
     cause, reason = outcome.death.cause, outcome.death.reason
-    return (JobStep(rerun_step(cause, reason), _within(not_yours(cause, reason).removesuffix(".")), job.html_url),)
+    why = _within(not_yours(cause, reason).removesuffix("."))
+    if change := needed_change(cause, reason):
+        return JobStep(change, why, ""), JobStep(RUN_AGAIN, UNCHANGED, job.html_url)
+    return (JobStep(RUN_AGAIN, why, job.html_url),)
 
 
 def other_attempts(job: Job, jobs: Iterable[Job]) -> tuple[Job, ...]:

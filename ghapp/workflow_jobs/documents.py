@@ -84,7 +84,10 @@ class StoryEventDocument(TypedDict):
 
 
 class JobStepDocument(StepDocument):
-    """What the developer of a job that ended can do. `url` is where; null if that is not known."""
+    """What the developer of a job that ended can do.
+
+    `url` is where; null if that is not known, or the step is not taken at GitHub.
+    """
 
     url: str | None
 

@@ -6,10 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ghapp.deaths.cause import DEADLINE_EXCEEDED, Cause, OwnReason, rerun_step
+from ghapp.deaths.cause import DEADLINE_EXCEEDED, Cause, OwnReason, needed_change
 from ghapp.deaths.job_death import EXAMINATION_SECONDS, EXAMINED_AFTER_SECONDS, RunnerAfter
 from ghapp.deaths.job_story import (
     NOTHING_KNOWN,
+    RUN_AGAIN,
+    UNCHANGED,
     FailedBy,
     JobOutcome,
     StoryStep,
@@ -36,6 +38,7 @@ RUNNING = QUEUED._replace(
     status="running", queued_at=NOW - 900, started_at=NOW - 880, runner_id=3, runner_name="linux-3"
 )
 FAILED = RUNNING._replace(status="over", ended_at=NOW - 60, conclusion="failure")
+ON_GITHUB = FAILED._replace(html_url="https://github.com/acme/api/actions/runs/41/job/7")
 DIED = death(runner_name="linux-3", runner_id=3, at=NOW - 660)
 LOST = death(exit_code=None, signal=None, pod="", cause=Cause.LOST_COMMUNICATION, reason=OwnReason.WENT_OFFLINE)
 AGAIN = QUEUED._replace(id=9, attempt=2, queued_at=NOW - 40)
@@ -220,16 +223,25 @@ def test_the_story_of_a_job_that_ended_badly_has_whether_its_runner_is_the_cause
 @pytest.mark.parametrize(
     ("cause", "reason", "begins"),
     [
-        (Cause.TERMINATED, "Error", "run it again"),
         (Cause.GUEST_OOM_OR_KILL, "Error", "change the job so that it needs less memory"),
-        (Cause.VERSION_DEPRECATED, "Error", "have the platform team update the runner; then run it again"),
+        (Cause.VERSION_DEPRECATED, "Error", "have the platform team update the runner"),
         (Cause.HOST_OOM, "OOMKilled", "change the job so that it needs less memory"),
         (Cause.EXTERNAL_TEARDOWN, OwnReason.STORAGE_LIMIT, "change the job so that it writes less"),
         (Cause.EXTERNAL_TEARDOWN, DEADLINE_EXCEEDED, "change the job so that it takes less time"),
     ],
 )
 def test_a_job_that_used_up_its_machine_changes_before_it_is_run_again(cause, reason, begins):
-    assert rerun_step(cause, reason).startswith(begins)
+    """The change is made in the code or by the platform team: only the re-run has an address."""
+    change, again = next_steps(ON_GITHUB, JobOutcome(DIED._replace(cause=cause, reason=reason)), NOW)
+    assert change.step.startswith(begins)
+    assert (change.step, change.url) == (needed_change(cause, reason), "")
+    assert again == (RUN_AGAIN, UNCHANGED, ON_GITHUB.html_url)
+
+
+def test_a_job_that_lost_its_runner_for_no_reason_of_its_own_is_run_again_as_it_is():
+    (step,) = next_steps(ON_GITHUB, JobOutcome(DIED._replace(cause=Cause.TERMINATED, reason="Error")), NOW)
+    assert (step.step, step.url) == ("run it again at GitHub (Re-run jobs)", ON_GITHUB.html_url)
+    assert step.why.startswith("it was not your code")
 
 
 @pytest.mark.parametrize(
@@ -359,11 +371,11 @@ def test_what_another_version_says_a_job_failed_by_is_left_out():
     assert failure_text("failure", "weather") == "failure"
 
 
-@pytest.mark.parametrize(("conclusion", "steps"), [("failure", 1), ("", 0), ("success", 0)])
+@pytest.mark.parametrize(("conclusion", "steps"), [("failure", 2), ("", 0), ("success", 0)])
 def test_a_job_that_no_delivery_has_reported_has_the_steps_of_its_death(conclusion, steps):
     dead = DIED._replace(job=DIED.job._replace(conclusion=conclusion, html_url="https://github.com/acme/api/x"))
     found = next_steps(job_of_death(dead), JobOutcome(dead), NOW)
-    assert [each.url for each in found] == ["https://github.com/acme/api/x"] * steps
+    assert [each.url for each in found] == ["", "https://github.com/acme/api/x"][:steps]
 
 
 def test_a_known_death_ends_the_search_and_a_later_attempt_its_next_step():

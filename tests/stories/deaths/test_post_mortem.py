@@ -6,7 +6,8 @@ import pytest
 from rq.job import Job
 from rq.serializers import JSONSerializer
 
-from ghapp.deaths.cause import Cause, rerun_step
+from ghapp.deaths.cause import Cause, needed_change
+from ghapp.deaths.job_story import RUN_AGAIN
 from ghapp.deaths.post_mortem import DELIVERED_SECONDS, EARLY_LOOK_SECONDS, LOOKS_AFTER_SECONDS
 from ghapp.deaths.store import identity
 from ghapp.deaths.texts import NOT_THE_CAUSE
@@ -49,7 +50,8 @@ async def test_a_developer_learns_on_the_job_s_own_commit_that_the_runner_died(s
         assert list(check_runs(app)) == [check_run]
         posted = check_runs(app)[check_run]
         assert "ended: failure" in posted["output"]["summary"]
-        assert f"1. [{sentence(rerun_step(Cause.HOST_OOM, 'OOMKilled'))}](" in posted["output"]["summary"]
+        change = sentence(needed_change(Cause.HOST_OOM, "OOMKilled"))
+        assert f"1. {change}\n2. [{sentence(RUN_AGAIN)}](" in posted["output"]["summary"]
         assert "What to do" not in early["output"]["summary"]
         (about,) = await app.context.demand.of_check_run(app.installation, check_run)
         assert about.id == job.id

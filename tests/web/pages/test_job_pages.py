@@ -9,7 +9,7 @@ from html import unescape
 
 import pytest
 
-from ghapp.deaths.cause import NO_JOB, Cause, rerun_step
+from ghapp.deaths.cause import NO_JOB, Cause, needed_change
 from ghapp.deaths.death import DeadJob, Death
 from ghapp.deaths.post_mortem_store import Reruns
 from ghapp.deaths.rerun import Rerun, RerunNote, RerunState
@@ -429,13 +429,16 @@ async def test_the_advice_to_change_a_job_comes_before_the_button_on_each_page(s
     await grant(redis, at_work)
     oom = died("d", 7014, "acme/api", 4, cause=Cause.HOST_OOM, reason="OOMKilled")
     ended = {"status": "over", "started_at": NOW - 60, "ended_at": NOW - 5, "conclusion": "failure"}
+    ended["html_url"] = oom.job.html_url
     await Demand(redis).record(at_work, [job(7014, "acme/api", runner_id=4, runner_name="d", **ended)])
     await Deaths(redis, lambda: NOW).record(at_work, oom)
-    browser, advice = await signed_in("mona"), rerun_step(oom.cause, oom.reason)[1:]
+    browser, advice = await signed_in("mona"), needed_change(oom.cause, oom.reason)[1:]
     for path in ("jobs/7014", "deaths/d"):
         page = (await browser.get(f"/orgs/acme/{path}")).text
         assert 0 < page.index(advice) < page.index(">Re-run anyway</a>")
         assert "Re-run this job" not in page
+        assert f"{advice}.</b>" in page, "the change is no link: GitHub's page of the job changes nothing"
+        assert f'<a href="{oom.job.html_url}" rel="noreferrer"><b>Run it again at GitHub (Re-run jobs).</b></a>' in page
     question = (await browser.get("/orgs/acme/deaths/d/rerun")).text
     assert "Unchanged, it may end in the same way: change the job" in question
     assert ">Re-run anyway</button>" in question
