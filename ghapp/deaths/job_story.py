@@ -73,22 +73,27 @@ class LaterAttempt(NamedTuple):
     job_id: int
     where: str
 
+    @property
+    def text(self) -> str:
+        """The same as a part of a sentence."""
+        return f"attempt {self.attempt} of the run: {self.where}"
+
 
 class JobSummary(NamedTuple):
-    """How the runner of a job died, and whether the job runs again: what every surface begins with.
+    """What a job failed by, and whether the job runs again: what every surface begins with.
 
     Attributes:
-        text: how the runner died, as a part of a sentence.
-        again: whether the job runs again; the latest attempt, if one is known.
+        text: how the runner died, or that it did not, as a part of a sentence.
+        again: the latest attempt, if one is known; else, of a job whose runner died, whether it runs again, or empty.
         later: that attempt; None without one.
     """
 
     text: str
-    again: str
+    again: str = ""
     later: LaterAttempt | None = None
 
     def __str__(self) -> str:
-        return f"{self.text}; {self.again}"
+        return "; ".join(each for each in (self.text, self.again) if each)
 
 
 class FailedBy(StrEnum):
@@ -147,6 +152,8 @@ class JobStep(NamedTuple):
 
 RUN_AGAIN = "run it again at GitHub (Re-run jobs)"
 UNCHANGED = "unchanged, it may end in the same way"
+
+A_STEP_FAILED = "a step of the job failed"
 
 HELD = "GitHub holds it back, for an approval or for its concurrency group"
 
@@ -225,20 +232,27 @@ def rerun_command(job_id: int, repository: str, html_url: str = "") -> str:
 
 
 def job_summary(job: Job, outcome: JobOutcome, now: float) -> JobSummary | None:
-    """Returns how a job's runner died, and whether the job runs again; None if no death of its runner is known."""
-    if outcome.death is None:
+    """Returns what a job failed by, and whether the job runs again; None if it did not fail, or that is not known."""
+    later = later_attempt(job, outcome, now)
+    if outcome.death is not None:
+        cause = outcome.death.cause
+        died = f"its runner died ({cause}): {_within(HAPPENED[cause])}"
+        return JobSummary(died, _again(job, outcome, now) if later is None else later.text, later)
+    if (after := outcome.runner_after) is None or failed_by(job, outcome, now) is None:
         return None
-    cause, rerun, later = outcome.death.cause, outcome.rerun, later_attempt(job, outcome, now)
-    is_tried_again = outcome.note is not None and (outcome.note.next_at or 0.0) > now
-    if later is not None:
-        again = f"attempt {later.attempt} of the run: {later.where}"
-    elif rerun is not None and rerun.state is not RerunState.REFUSED:
-        again = f"its re-run as attempt {rerun.attempt + 1} was requested"
-    elif is_over(job, now):
-        again = f"it was not run again{' yet' if is_tried_again else ''}"
-    else:
-        again = "GitHub has not ended the job yet"
-    return JobSummary(f"its runner died ({cause}): {_within(HAPPENED[cause])}", again, later)
+    ended = A_STEP_FAILED if after.a_step_failed else f"the job ended: {_conclusion(job)}"
+    return JobSummary(f"{ended}; {_of_runner(after, now)[0]}", "" if later is None else later.text, later)
+
+
+def _again(job: Job, outcome: JobOutcome, now: float) -> str:
+    """Returns whether a job runs again of which no later attempt is known."""
+    rerun, note = outcome.rerun, outcome.note
+    if rerun is not None and rerun.state is not RerunState.REFUSED:
+        return f"its re-run as attempt {rerun.attempt + 1} was requested"
+    if not is_over(job, now):
+        return "GitHub has not ended the job yet"
+    is_tried_again = note is not None and (note.next_at or 0.0) > now
+    return f"it was not run again{' yet' if is_tried_again else ''}"
 
 
 def failed_by(job: Job, outcome: JobOutcome, now: float) -> FailedBy | None:
@@ -420,22 +434,22 @@ def _cause(outcome: JobOutcome, now: float) -> Iterable[StoryEvent]:
     after = outcome.runner_after
     if outcome.death is not None or after is None:
         return
-    text = _of_runner(after)
+    ended = f"{A_STEP_FAILED}; " if after.a_step_failed else ""
+    yield StoryEvent(None, StoryStep.CAUSE, ended + ": ".join(filter(None, _of_runner(after, now))))
+
+
+def _of_runner(after: RunnerAfter, now: float) -> tuple[str, str]:
+    """Returns whether a runner died of which no death is known, and how that is known; empty if nothing shows it."""
     if (until := after.pending_until(now)) is not None:
-        text = f"the cause is being looked for: whether its runner died is known by {clock_time(until)} at the latest"
-    yield StoryEvent(None, StoryStep.CAUSE, text)
-
-
-def _of_runner(after: RunnerAfter) -> str:
+        by = clock_time(until)
+        return "its cause is being looked for", f"whether its runner died is known by {by} at the latest"
     if after.exited:
-        return "its runner did not die: it exited normally"
+        return "its runner did not die", "it exited normally"
     if after.is_online:
-        return "its runner did not die: GitHub listed it as online after the job's end"
+        return "its runner did not die", "GitHub listed it as online after the job's end"
     if not after.is_watched:
-        return "no death of its runner is known, and none is looked for, because its pool is not configured"
-    if after.examined_until is None:
-        return f"no death of its runner is known{', and a step of the job failed' if after.a_step_failed else ''}"
-    return "no death of its runner was found"
+        return "no death of its runner is known", "none is looked for, because its pool is not configured"
+    return f"no death of its runner {'is known' if after.examined_until is None else 'was found'}", ""
 
 
 def _conclusion(job: Job) -> str:

@@ -96,8 +96,8 @@ class JobDocument(TypedDict):
     """A workflow job and its story, in the order of time. `why` is null unless it waits for a known reason.
 
     `pool` is empty if no pool has its labels: none is configured for them, and no runner has them. `next` is what to do
-    after its end; what to do about a job that waits is in `why`. `summary` is how its runner died, and whether the job
-    runs again; null if its runner did not die, or that is not known. `failed_by` is null unless it failed.
+    after its end; what to do about a job that waits is in `why`. `summary` is how its runner died or what it failed by,
+    and whether it runs again; null if it did not fail, or no runner took it. `failed_by` is null unless it failed.
     """
 
     job_id: int

@@ -468,7 +468,7 @@ CONFIGURED = '[[pools]]\norg = "acme"\nname = "linux"\nlabels = ["linux-4vcpu"]\
 @pytest.mark.parametrize(
     ("since", "text", "step"),
     [
-        (5.0, "the cause is being looked for: whether its runner died is known by ", False),
+        (5.0, "its cause is being looked for: whether its runner died is known by ", False),
         (300.0, "its runner did not die: it exited normally", True),
     ],
     ids=["at once", "later"],
@@ -483,6 +483,8 @@ async def test_why_of_a_job_that_ended_badly_says_whether_its_runner_is_the_caus
     await Deaths(known.redis).record(ACME, death(runner_name="linux-1", runner_id=1, at=ended_at + 1, **clean))
     shown = (await known.ask("why", "acme", "5")).stdout
     assert text in shown
+    first = f"acme/api test (5): the job ended: failure; {text.partition(':')[0]} "
+    assert " ".join(shown.split()).startswith(first)
     assert (f"1. see the job's log at GitHub: {PAGE}5" in shown) is step
     (found,) = (await known.json("why", "acme", "5"))["jobs"]
     assert ([each["step"] for each in found["story"]][-1], found["death"]) == ("cause", None)

@@ -181,7 +181,7 @@ def test_a_job_has_one_story(known, outcome, events):
 
 
 UNTIL = FAILED.ended_at + EXAMINED_AFTER_SECONDS + EXAMINATION_SECONDS
-LOOKED_FOR = "the cause is being looked for: whether its runner died is known by 14:14:20 UTC at the latest"
+LOOKED_FOR = "its cause is being looked for: whether its runner died is known by 14:14:20 UTC at the latest"
 LOG = "see the job's log at GitHub"
 
 
@@ -201,14 +201,20 @@ LOG = "see the job's log at GitHub"
         (
             RunnerAfter(True, a_step_failed=True),
             NOW,
-            "no death of its runner is known, and a step of the job failed",
+            "a step of the job failed; no death of its runner is known",
+            [LOG],
+        ),
+        (
+            RunnerAfter(True, exited=True, a_step_failed=True),
+            NOW,
+            "a step of the job failed; its runner did not die: it exited normally",
             [LOG],
         ),
         (RunnerAfter(True), NOW, "no death of its runner is known", [LOG]),
         (
             RunnerAfter(False),
             NOW,
-            "no death of its runner is known, and none is looked for, because its pool is not configured",
+            "no death of its runner is known: none is looked for, because its pool is not configured",
             [LOG],
         ),
     ],
@@ -320,11 +326,44 @@ def test_a_dead_runners_job_begins_with_how_the_runner_died_and_whether_it_runs_
     assert (None if summary.later is None else summary.later.job_id) == later
 
 
-def test_a_job_without_a_known_death_has_no_such_beginning():
-    assert job_summary(FAILED, JobOutcome(attempts=(AGAIN,)), NOW) is None
-
-
 BY_STEP = RunnerAfter(True, a_step_failed=True)
+
+
+@pytest.mark.parametrize(
+    ("known", "after", "text"),
+    [
+        (FAILED, BY_STEP._replace(exited=True), "a step of the job failed; its runner did not die"),
+        (FAILED, BY_STEP._replace(is_online=True), "a step of the job failed; its runner did not die"),
+        (FAILED, BY_STEP, "a step of the job failed; no death of its runner is known"),
+        (
+            FAILED,
+            BY_STEP._replace(examined_until=NOW + MICROSECOND, exited=True),
+            "a step of the job failed; its cause is being looked for",
+        ),
+        (
+            FAILED._replace(conclusion="timed_out"),
+            RunnerAfter(True, exited=True),
+            "the job ended: timed out; its runner did not die",
+        ),
+        (
+            FAILED,
+            RunnerAfter(True, examined_until=NOW + MICROSECOND),
+            "the job ended: failure; its cause is being looked for",
+        ),
+        (FAILED, RunnerAfter(True, examined_until=NOW), "the job ended: failure; no death of its runner was found"),
+        (FAILED, RunnerAfter(False), "the job ended: failure; no death of its runner is known"),
+    ],
+)
+def test_a_job_whose_runner_is_not_known_to_have_died_begins_with_that(known, after, text):
+    assert str(job_summary(known, JobOutcome(runner_after=after), NOW)) == text
+    again = job_summary(known, JobOutcome(runner_after=after, attempts=(AGAIN,)), NOW)
+    assert str(again) == f"{text}; attempt 2 of the run: queued"
+    assert again.later.job_id == AGAIN.id
+
+
+@pytest.mark.parametrize("known", [FAILED, RUNNING, FAILED._replace(conclusion="success")])
+def test_a_job_that_did_not_fail_or_that_no_runner_took_has_no_such_beginning(known):
+    assert job_summary(known, JobOutcome(attempts=(AGAIN,)), NOW) is None
 
 
 @pytest.mark.parametrize(

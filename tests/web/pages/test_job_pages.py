@@ -23,6 +23,7 @@ from ghapp.store.audit import AuditLog
 from ghapp.web import prepared
 from ghapp.web.pages.access import ASK_SECONDS
 from ghapp.workflow_jobs.job import Job
+from ghapp.workflow_jobs.job_steps import JobSteps
 from ghapp.workflow_jobs.store import Demand
 from tests.web.conftest import NOW
 
@@ -154,6 +155,15 @@ async def test_a_job_shows_why_it_waits_and_links_to_its_runners_death(key_holde
     assert "<h1>acme/api CI / build</h1>" in ended
     assert re.search(r">\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC</time> · ", ended)
     assert '/orgs/acme/deaths/a">read why' in (await key_holder.get("/orgs/acme/jobs?state=over")).text
+
+
+async def test_a_job_that_failed_by_its_own_step_begins_with_that(key_holder, redis, at_work):
+    ended = {"status": "over", "started_at": NOW - 160, "ended_at": NOW - 105, "conclusion": "failure"}
+    failed = job(7015, "acme/api", runner_id=9, runner_name="z", steps=JobSteps(failed=True), **ended)
+    await Demand(redis).record(at_work, [failed])
+    page = unescape((await key_holder.get("/orgs/acme/jobs/7015")).text)
+    assert '<p class="lead">A step of the job failed; no death of its runner is known.</p>' in page
+    assert "<p></p>" not in page
 
 
 async def test_the_end_of_a_later_attempt_has_the_same_words_on_the_page_of_the_job_and_on_that_of_the_death(

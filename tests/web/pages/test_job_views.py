@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from ghapp.deaths.job_death import RunnerAfter
 from ghapp.deaths.job_story import NOTHING_KNOWN, JobOutcome, job_summary, next_steps
 from ghapp.web.pages.views.paging import HIGHEST_PAGE, PAGE_SIZE
 from ghapp.workflow_jobs.job_queue import JobQueue, QueueInputs
@@ -268,10 +269,12 @@ def test_the_page_of_a_job_whose_runner_died_has_the_steps_that_the_terminal_has
     assert page_of(ended).steps == ()
 
 
-def test_the_page_of_a_job_whose_runner_died_begins_as_the_terminal_does():
+def test_the_page_of_a_job_that_failed_begins_as_the_terminal_does():
     ended, outcome = over(4, conclusion="failure"), JobOutcome(death(at=NOW - 20))
     summary, same = page_of(ended, outcome).summary, job_summary(ended, outcome, NOW)
     assert (summary.text, summary.again) == (sentence(same.text), sentence(same.again))
+    of_step = page_of(ended, JobOutcome(runner_after=RunnerAfter(True, a_step_failed=True, exited=True))).summary
+    assert (of_step.text, of_step.again) == ("A step of the job failed; its runner did not die.", "")
     assert page_of(ended).summary is None
 
 
