@@ -45,7 +45,7 @@ class StoryEvent(NamedTuple):
 
     `command` runs the job again, where that is still to be done; `needs_change`: it ends in the same way unless
     something is changed first. `follows_rerun`: it came of the re-run, and stands after it: GitHub's dates are whole
-    seconds, of another clock.
+    seconds, of another clock. `job_id`: of the later attempt that it is about.
     """
 
     at: float | None
@@ -54,6 +54,7 @@ class StoryEvent(NamedTuple):
     follows_rerun: bool = False
     command: str = ""
     needs_change: bool = False
+    job_id: int | None = None
 
     @property
     def before_command(self) -> str:
@@ -509,7 +510,8 @@ def _next_attempts(outcome: JobOutcome, later: Sequence[Job], now: float) -> Ite
         if not is_ours and (known := by_attempt.get(each.attempt)) is not None:
             who = f", requested by {rerun_requester(known.by)}"
         text = f"attempt {each.attempt} of the run is job {each.id}{who}: {_where(each, now)}"
-        yield StoryEvent(_where_since(each, now), StoryStep.NEXT_ATTEMPT, text, follows_rerun=is_ours)
+        since = _where_since(each, now)
+        yield StoryEvent(since, StoryStep.NEXT_ATTEMPT, text, follows_rerun=is_ours, job_id=each.id)
     if rerun is not None and rerun.state is RerunState.ACCEPTED and not later:
         text = f"no delivery of attempt {rerun.attempt + 1} is known, so neither is where it is now"
         yield StoryEvent(None, StoryStep.NEXT_ATTEMPT, text)

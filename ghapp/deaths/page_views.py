@@ -14,7 +14,7 @@ from urllib.parse import quote, urlencode
 
 from ghapp.deaths.cause import HAPPENED, Cause, needed_change, not_yours, rerun_label
 from ghapp.deaths.death import LEAST_OF_BURST, DeadJob, Death, correlation
-from ghapp.deaths.job_story import JobStep
+from ghapp.deaths.job_story import JobStep, StoryEvent
 from ghapp.deaths.patterns import DeathPattern, DeathSummary, PatternKind, death_patterns, death_summary
 from ghapp.deaths.post_mortem import JobFacts
 from ghapp.deaths.rerun import (
@@ -313,7 +313,7 @@ class RerunKnown(NamedTuple):
         rerun: the one re-run, if it was requested.
         note: why the last try was not sent to GitHub; None if there was none.
         attempt: the job's attempt, as far as is known.
-        later: where its later attempts are, or how they ended, in the words of the job's story.
+        later: where its later attempts are, or how they ended, as the job's story has it.
         steps: what its developer can do, in the same words.
     """
 
@@ -322,7 +322,7 @@ class RerunKnown(NamedTuple):
     rerun: Rerun | None = None
     note: RerunNote | None = None
     attempt: int = 1
-    later: tuple[str, ...] = ()
+    later: tuple[StoryEvent, ...] = ()
     steps: tuple[JobStep, ...] = ()
 
 
@@ -340,10 +340,18 @@ class DeathFact(NamedTuple):
     value: str
 
 
+class AttemptLine(NamedTuple):
+    """Where a later attempt is, or how it ended, and its job; None if that is not known."""
+
+    text: str
+    job_id: int | None
+
+
 class RerunView(NamedTuple):
     """The re-run: what to do, its state in sentences, and whether this visitor may request it here, by which button."""
 
     sentences: tuple[str, ...]
+    later: tuple[AttemptLine, ...]
     has_button: bool
     button: str
     steps: tuple[StepLine, ...] = ()
@@ -480,10 +488,10 @@ def refusal_here(death: Death, known: RerunKnown, now: float) -> RerunRefusal | 
 def rerun_view(death: Death, known: RerunKnown, now: float, *, manages: bool) -> RerunView:
     """Returns what is known of the re-run of a death's job, and whether the visitor may request it."""
     why, label = refusal_here(death, known, now), rerun_label(death.cause, death.reason)
+    later = tuple(AttemptLine(sentence(each.text), each.job_id) for each in known.later)
     if known.rerun is not None and why is RerunRefusal.ALREADY:
-        return RerunView((*_progress(known.rerun, now), *map(sentence, known.later)), has_button=False, button=label)
+        return RerunView(tuple(_progress(known.rerun, now)), later, has_button=False, button=label)
     sentences = [] if known.note is None else [_tried(known.note, now)]
-    sentences += map(sentence, known.later)
     if why is not None and (known.note is None or known.note.reason != why.value):
         sentences.append(WHY_NOT[why])
     elif why is None and not manages:
@@ -491,7 +499,7 @@ def rerun_view(death: Death, known: RerunKnown, now: float, *, manages: bool) ->
     elif why is None:
         sentences.append("GitHub can run this job again, and the jobs that depend on it.")
     steps = tuple(StepLine(sentence(each.step), url=web_address(each.url)) for each in known.steps)
-    return RerunView(tuple(sentences), has_button=why is None and manages, button=label, steps=steps)
+    return RerunView(tuple(sentences), later, has_button=why is None and manages, button=label, steps=steps)
 
 
 def _progress(rerun: Rerun, now: float) -> Iterable[str]:

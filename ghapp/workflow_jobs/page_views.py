@@ -307,12 +307,16 @@ class WhyView(NamedTuple):
 
 
 class StoryLine(NamedTuple):
-    """One event of the job's story; `at` is None if it is not known when it happened."""
+    """One event of the job's story; `at` is None if it is not known when it happened.
+
+    `job_id`: of the later attempt that it is about; None if it is about none.
+    """
 
     at: Moment | None
     text: str
     is_bad: bool
     command: str
+    job_id: int | None
 
 
 class JobPageView(NamedTuple):
@@ -393,6 +397,7 @@ def job_page(queue: JobQueue, job: Job, outcome: JobOutcome, now: float) -> JobP
                 capitalized(each.before_command) if each.command else sentence(each.text),
                 is_bad=each.step is StoryStep.DIED,
                 command=each.command,
+                job_id=each.job_id,
             )
             for each in job_story(job, line.pool, why, outcome, now)
         ),

@@ -361,8 +361,7 @@ class PageData:
         else:
             outcome = await self.job_outcome(org_state, job, (await self.board(org_state)).queue)
         outcome = outcome._replace(death=death, rerun=rerun, note=note)
-        later = tuple(each.text for each in attempts_story(job, outcome, now))
-        steps = next_steps(job, outcome, now)
+        later, steps = attempts_story(job, outcome, now), next_steps(job, outcome, now)
         return known._replace(rerun=rerun, note=note, attempt=job.attempt, later=later, steps=steps)
 
     async def allowance(self, org_state: OrgState) -> Allowance:

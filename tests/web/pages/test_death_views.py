@@ -8,7 +8,7 @@ import pytest
 
 from ghapp.deaths.cause import HAPPENED, Cause, not_yours
 from ghapp.deaths.death import DeadJob, Death, Sighting
-from ghapp.deaths.job_story import JobStep
+from ghapp.deaths.job_story import JobStep, StoryEvent, StoryStep
 from ghapp.deaths.page_views import (
     CAUSES,
     FINAL,
@@ -38,6 +38,7 @@ WORST = Death(
 )
 WORST = WORST._replace(pool="linux", job=JOB, runner_log=("a line",), host_log=("oom-kill",), image="runner:7")
 GRANTED = RerunKnown(RerunRules(), granted=True)
+SECOND = StoryEvent(NOW, StoryStep.NEXT_ATTEMPT, "attempt 2 of the run is job 71: queued", job_id=71)
 NEVER = DeathsQuery()
 
 
@@ -285,7 +286,7 @@ def test_each_log_is_shown_only_to_its_permitted_readers(job, manages, runner_lo
         ({}, GRANTED._replace(granted=False), RerunRefusal.NOT_GRANTED),
         ({}, GRANTED._replace(rules=RerunRules("off")), RerunRefusal.OFF),
         ({}, GRANTED._replace(attempt=2), None),
-        ({}, GRANTED._replace(later=("attempt 2 of the run is job 71: queued",)), RerunRefusal.LATER_ATTEMPT),
+        ({}, GRANTED._replace(later=(SECOND,)), RerunRefusal.LATER_ATTEMPT),
         ({}, GRANTED._replace(rerun=Rerun(70, 1, 1, "mona", NOW)), RerunRefusal.ALREADY),
         ({}, GRANTED._replace(rerun=Rerun(70, 1, 1, "mona", NOW - 3600)), None),
         ({}, GRANTED._replace(note=RerunNote("RunNotOver", "mona", NOW)), None),
@@ -337,6 +338,13 @@ def test_the_re_run_button_follows_the_rules_of_the_check_runs_button(changes, k
 )
 def test_the_page_shows_the_state_of_the_re_run_or_why_there_is_none(known, sentences):
     assert post_mortem(known=known).rerun.sentences == sentences
+
+
+@pytest.mark.parametrize("rerun", [None, Rerun(70, 1, 1, "mona", NOW - 60, RerunState.ACCEPTED)])
+def test_a_later_attempt_is_shown_with_its_job(rerun):
+    shown = post_mortem(known=GRANTED._replace(rerun=rerun, later=(SECOND,))).rerun
+    assert shown.later == (("Attempt 2 of the run is job 71: queued.", 71),)
+    assert not shown.has_button
 
 
 def test_a_visitor_without_the_button_is_referred_to_the_check_run():

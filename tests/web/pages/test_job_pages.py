@@ -157,6 +157,12 @@ async def test_a_job_shows_why_it_waits_and_links_to_its_runners_death(key_holde
     assert '/orgs/acme/deaths/a">read why' in (await key_holder.get("/orgs/acme/jobs?state=over")).text
 
 
+async def test_the_last_minutes_of_a_runner_have_the_time_of_day(key_holder, at_work):
+    page = (await key_holder.get("/orgs/acme/deaths/a")).text
+    lost = r'<p>It was lost, as its job shows</p><p class="soft"><time datetime="[^"]+">'
+    assert re.search(lost + r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC</time> · 5 s ago", page)
+
+
 async def test_a_job_that_failed_by_its_own_step_begins_with_that(key_holder, redis, at_work):
     ended = {"status": "over", "started_at": NOW - 160, "ended_at": NOW - 105, "conclusion": "failure"}
     failed = job(7015, "acme/api", runner_id=9, runner_name="z", steps=JobSteps(failed=True), **ended)
@@ -176,7 +182,7 @@ async def test_the_end_of_a_later_attempt_has_the_same_words_on_the_page_of_the_
     words = "Attempt 2 of the run is job 7013, started at GitHub, it is not known by whom: ended on b: success."
     for path in ("jobs/7011", "deaths/a"):
         page = unescape((await key_holder.get(f"/orgs/acme/{path}")).text)
-        assert words in page
+        assert f'/orgs/acme/jobs/7013">{words}</a>' in page
         assert "Re-run this job" not in page
     ended = unescape((await key_holder.get("/orgs/acme/jobs/7011")).text)
     assert '/orgs/acme/jobs/7013">Attempt 2 of the run: ended on b: success.</a>' in ended
