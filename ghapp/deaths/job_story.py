@@ -68,11 +68,15 @@ class StoryEvent(NamedTuple):
 
 
 class LaterAttempt(NamedTuple):
-    """The latest attempt of a job's run, and where it is in words: `running on runner linux-1`."""
+    """The latest attempt of a job's run, and where it is in words: `running on runner linux-1`.
+
+    `result` is how it ended, in a word without anybody's text; empty while it goes on, or if that is not known.
+    """
 
     attempt: int
-    job_id: int
-    where: str
+    job_id: int | None = None
+    where: str = ""
+    result: str = ""
 
     @property
     def text(self) -> str:
@@ -486,6 +490,26 @@ def _rerun(outcome: JobOutcome, later: Sequence[Job], now: float, command: str) 
         yield StoryEvent(None, StoryStep.RERUN, text, command=by_hand, needs_change=is_changed_first)
 
 
+def run_again_as(job: Job, outcome: JobOutcome, now: float) -> LaterAttempt | None:
+    """Returns the latest attempt of a job that was run again; None if it was not, as far as is known.
+
+    Of a re-run that GitHub accepted, and of which no delivery has come, the number alone is known.
+    """
+    rerun, later = outcome.rerun, later_attempt(job, outcome, now)
+    if later is None and rerun is not None and rerun.state is RerunState.ACCEPTED:
+        return LaterAttempt(rerun.attempt + 1)
+    return later
+
+
+_RESULTS = {
+    "success": "succeeded",
+    "failure": "failed",
+    "timed_out": "timed out",
+    "cancelled": "was cancelled",
+    "skipped": "was skipped",
+}
+
+
 def rerun_requester(by: str) -> str:
     """Returns who requested a re-run."""
     return "ghapp, as its pool is configured" if by == AUTO else by
@@ -494,7 +518,10 @@ def rerun_requester(by: str) -> str:
 def later_attempt(job: Job, outcome: JobOutcome, now: float) -> LaterAttempt | None:
     """Returns the latest attempt of the job's run that is known; None if no later one is."""
     later = max((each for each in outcome.attempts if each.attempt > job.attempt), key=_attempt, default=None)
-    return None if later is None else LaterAttempt(later.attempt, later.id, _where(later, now))
+    if later is None:
+        return None
+    result = _RESULTS.get(later.conclusion, "ended") if is_over(later, now) else ""
+    return LaterAttempt(later.attempt, later.id, _where(later, now), result)
 
 
 def _attempt(job: Job) -> int:

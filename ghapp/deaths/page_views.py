@@ -426,7 +426,7 @@ def death_page(
         runner=death.runner_name,
         runner_id=death.runner_id,
         happened=HAPPENED[death.cause],
-        not_yours=not_yours(death.cause, death.reason, has_job=job is not None),
+        not_yours=not_yours(death.cause, death.reason, has_job=job is not None, is_run_again=bool(rerun.later)),
         cause=death.cause.value,
         mark=mark_of(death.cause, death.reason),
         at=moment(death.at, now),

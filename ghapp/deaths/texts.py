@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from ghapp.deaths.cause import HAPPENED, Cause, needed_change, not_yours, rerun_label
 from ghapp.deaths.death import LEAST_OF_BURST, Correlation, DeadJob, Death
-from ghapp.deaths.job_story import JobStep, StoryEvent
+from ghapp.deaths.job_story import JobStep, LaterAttempt, StoryEvent
 from ghapp.report.check_run import CheckRunAction, Conclusion, Report
 from ghapp.report.markdown import NOTHING, block, code, heading, prose, row
 from ghapp.wording import sentence, time_of
@@ -48,7 +48,7 @@ def post_mortem_report(
     steps: Sequence[JobStep] = (),
     has_button: bool = False,
     common: Correlation = NOTHING_COMMON,
-    is_settled: bool = False,
+    again: LaterAttempt | None = None,
     is_cause: bool = True,
 ) -> Report:
     """Renders the check run on a job's commit.
@@ -64,16 +64,20 @@ def post_mortem_report(
         steps: what its developer can do.
         has_button: True if a person may request the re-run here.
         common: what the death has in common with earlier ones.
-        is_settled: True if the job was run again, or needs not be.
+        again: the latest attempt of the job; None if it was not run again.
         is_cause: False if the job came to its result for another reason than this death.
     """
     node = code(death.node) if death.node and is_private else ""
     # Reason, exit code and signal are for the platform team, in the table below.
     shown = death._replace(runner_name=code(death.runner_name), node=node, reason="", exit_code=None, signal=None)
     happened, _, _ = sentences(shown)
+    title, whose = NOT_THE_CAUSE.removesuffix("."), NOT_THE_CAUSE
+    if is_cause:
+        title = HAPPENED[death.cause] if again is None else f"{HAPPENED[death.cause]}; {_result(again)}"
+        whose = not_yours(death.cause, death.reason, is_run_again=again is not None)
     lines = [
-        happened,
-        not_yours(death.cause, death.reason) if is_cause else NOT_THE_CAUSE,
+        *_stands(again),
+        f"{happened} {whose}",
         *_steps(steps),
         *_last_minutes(death),
         *_story(story),
@@ -82,14 +86,26 @@ def post_mortem_report(
     if has_button:
         lines.append(f'The button "{button.label}" of this check runs the job again, and the jobs that depend on it.')
     return Report(
-        title=HAPPENED[death.cause] if is_cause else NOT_THE_CAUSE.removesuffix("."),
-        summary="\n\n".join((f"{' '.join(lines[:2])}", *lines[2:], f"Job: {_job_link(job)}")),
+        title=title,
+        summary="\n\n".join((*lines, f"Job: {_job_link(job)}")),
         text="\n\n".join(_text(death, job, common, is_private=is_private)),
         conclusion=Conclusion.ACTION_REQUIRED
-        if needed_change(death.cause, death.reason) and not is_settled
+        if needed_change(death.cause, death.reason) and is_cause and again is None
         else Conclusion.NEUTRAL,
         actions=(button,) if has_button else (),
     )
+
+
+def _stands(again: LaterAttempt | None) -> Iterable[str]:
+    """How a job stands that was run again. Where an attempt is that goes on changes, and causes no post."""
+    if again is not None:
+        ended = f". {prose(sentence(again.text))}"
+        yield f"The job was run again{ended if again.result else f' as attempt {again.attempt} of the run.'}"
+
+
+def _result(again: LaterAttempt) -> str:
+    """The same in a title, which has no text of others."""
+    return f"attempt {again.attempt} {again.result}" if again.result else f"run again as attempt {again.attempt}"
 
 
 def _job_link(job: DeadJob) -> str:

@@ -25,6 +25,7 @@ from ghapp.deaths.job_story import (
     next_steps,
     other_attempts,
     rerun_command,
+    run_again_as,
 )
 from ghapp.deaths.rerun import AUTO, Rerun, RerunNote, RerunState
 from ghapp.workflow_jobs.explanation import explain
@@ -324,6 +325,33 @@ def test_a_dead_runners_job_begins_with_how_the_runner_died_and_whether_it_runs_
     assert (summary.text, summary.again) == (OOM_SUMMARY, again)
     assert str(summary) == f"{OOM_SUMMARY}; {again}"
     assert (None if summary.later is None else summary.later.job_id) == later
+
+
+@pytest.mark.parametrize(
+    ("outcome", "latest"),
+    [
+        (JobOutcome(DIED), None),
+        (JobOutcome(DIED, ASKED), None),
+        (JobOutcome(DIED, ACCEPTED), (2, None, "", "")),
+        (JobOutcome(DIED, ACCEPTED, attempts=(AGAIN,)), (2, 9, "queued", "")),
+        (JobOutcome(DIED, attempts=(RUNS_AGAIN,)), (2, 9, "running on runner linux-4", "")),
+        (
+            JobOutcome(DIED, attempts=(RUNS_AGAIN._replace(status="over", conclusion="timed_out"),)),
+            (2, 9, "ended on linux-4: timed out", "timed out"),
+        ),
+        (
+            JobOutcome(DIED, attempts=(RUNS_AGAIN._replace(status="over", conclusion="success"),)),
+            (2, 9, "ended on linux-4: success", "succeeded"),
+        ),
+        (
+            JobOutcome(DIED, attempts=(RUNS_AGAIN._replace(status="over", conclusion="ofAnotherYear"),)),
+            (2, 9, "ended on linux-4: ofAnotherYear", "ended"),
+        ),
+    ],
+    ids=["not", "requested", "accepted", "queued", "running", "timed out", "succeeded", "a conclusion of another year"],
+)
+def test_a_job_that_was_run_again_has_the_latest_attempt(outcome, latest):
+    assert run_again_as(FAILED, outcome, NOW) == latest
 
 
 BY_STEP = RunnerAfter(True, a_step_failed=True)

@@ -10,7 +10,7 @@ from markdown_it import MarkdownIt
 from ghapp.deaths.cause import Cause, needed_change, rerun_label
 from ghapp.deaths.death import Correlation, DeadJob, Death, Sighting, blames_the_platform
 from ghapp.deaths.github_words import JobWords
-from ghapp.deaths.job_story import JobStep, StoryEvent, StoryStep
+from ghapp.deaths.job_story import JobStep, LaterAttempt, StoryEvent, StoryStep
 from ghapp.deaths.post_mortem import (
     LOOKS_AFTER_SECONDS,
     JobFacts,
@@ -22,7 +22,7 @@ from ghapp.deaths.post_mortem import (
     next_look_after,
     wants_lines,
 )
-from ghapp.deaths.texts import RERUN, post_mortem_report
+from ghapp.deaths.texts import NOT_THE_CAUSE, RERUN, post_mortem_report
 from ghapp.report.check_run import LONGEST, Conclusion
 from tests.rules.builders import MICROSECOND, NOW, lost
 
@@ -217,6 +217,44 @@ def test_the_report_explains_the_death_and_requires_action_if_the_next_attempt_w
         "The runner's last minutes (2026-09-21, UTC): its container ended at 14:13:20.\n\nJob: `test`"
     )
     assert (report.conclusion, report.actions) == (Conclusion.ACTION_REQUIRED, ())
+
+
+@pytest.mark.parametrize(
+    ("again", "title", "first"),
+    [
+        (
+            LaterAttempt(2, 9, "ended on linux-2: success", "succeeded"),
+            "The runner was stopped from outside; attempt 2 succeeded",
+            "The job was run again. Attempt 2 of the run: ended on linux-2: success.",
+        ),
+        (
+            LaterAttempt(3, 10, "ended on a_b: x", "ended"),
+            "The runner was stopped from outside; attempt 3 ended",
+            "The job was run again. Attempt 3 of the run: ended on <code>a&#95;b&#58;</code> x.",
+        ),
+        (
+            LaterAttempt(2, 9, "queued"),
+            "The runner was stopped from outside; run again as attempt 2",
+            "The job was run again as attempt 2 of the run.",
+        ),
+    ],
+    ids=["ended", "names of anybody", "goes on"],
+)
+def test_the_report_of_a_job_that_was_run_again_begins_with_how_that_stands(again, title, first):
+    """That the job can be re-run no longer helps, and an attempt that starts causes no post."""
+    dead = death(cause=Cause.TERMINATED, reason="Error")
+    report = post_mortem_report(dead, dead.job, is_private=True, again=again)
+    assert report.title == title
+    stands, happened = report.summary.split("\n\n")[:2]
+    assert stands == first
+    assert happened.endswith("on node `node-1`. It was not your code: the job was interrupted.")
+    own = post_mortem_report(dead, dead.job, is_private=True, again=again, is_cause=False)
+    assert own.title == NOT_THE_CAUSE.removesuffix(".")
+
+
+def test_a_job_that_was_run_again_needs_no_person():
+    report = post_mortem_report(death(), death().job, is_private=True, again=LaterAttempt(2))
+    assert report.conclusion is Conclusion.NEUTRAL
 
 
 def test_a_job_that_used_up_its_limit_needs_a_person():

@@ -185,6 +185,7 @@ async def test_a_post_mortem_is_neutral_once_a_person_ran_the_job_again_at_githu
         (posted,) = check_runs(app).values()
         assert (posted["conclusion"], posted["actions"]) == ("neutral", [])
         assert f"job {again.id}, started at GitHub" in posted["output"]["summary"].replace("`", "")
+        assert posted["output"]["title"].endswith("; run again as attempt 2")
         await app.pass_(1200)
         await app.receive_all()
         assert is_enqueued(app, b"-attempt-2-over")
@@ -193,6 +194,8 @@ async def test_a_post_mortem_is_neutral_once_a_person_ran_the_job_again_at_githu
         assert f"job {again.id}, started at GitHub, it is not known by whom: ended on " in posted["output"][
             "summary"
         ].replace("`", "")
+        assert posted["output"]["title"].endswith("; attempt 2 succeeded")
+        assert posted["output"]["summary"].startswith("The job was run again. Attempt 2 of the run: ended on ")
 
 
 def is_enqueued(app, ending):

@@ -342,9 +342,11 @@ def test_the_page_shows_the_state_of_the_re_run_or_why_there_is_none(known, sent
 
 @pytest.mark.parametrize("rerun", [None, Rerun(70, 1, 1, "mona", NOW - 60, RerunState.ACCEPTED)])
 def test_a_later_attempt_is_shown_with_its_job(rerun):
-    shown = post_mortem(known=GRANTED._replace(rerun=rerun, later=(SECOND,))).rerun
-    assert shown.later == (("Attempt 2 of the run is job 71: queued.", 71),)
-    assert not shown.has_button
+    stopped = WORST._replace(cause=Cause.TERMINATED, reason="Error")
+    shown = post_mortem(stopped, known=GRANTED._replace(rerun=rerun, later=(SECOND,)))
+    assert shown.rerun.later == (("Attempt 2 of the run is job 71: queued.", 71),)
+    assert not shown.rerun.has_button
+    assert shown.not_yours == "It was not your code: the job was interrupted."
 
 
 def test_a_visitor_without_the_button_is_referred_to_the_check_run():
