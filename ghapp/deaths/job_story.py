@@ -30,6 +30,7 @@ class StoryStep(StrEnum):
     QUEUED = "queued"
     WAITS = "waits"
     TAKEN = "taken"
+    SEEN = "seen"
     DIED = "died"
     ENDED = "ended"
     CAUSE = "cause"
@@ -197,7 +198,9 @@ def job_story(
         now: the present time.
     """
     events = [_queued(job, pool, outcome), *_waits(job, why, now), *_taken(job, now)]
-    events += [*_died(job, outcome.death, now), *_ended(job, now), *_cause(outcome, now)]
+    if outcome.death is not None:
+        events += [*_seen(outcome.death), *_died(job, outcome.death, now)]
+    events += [*_ended(job, now), *_cause(outcome, now)]
     later = [each for each in outcome.attempts if each.attempt > job.attempt]
     if is_over(job, now):
         again = "" if job.conclusion in NOT_TO_REPEAT else rerun_command(job.id, job.repository, job.html_url)
@@ -205,9 +208,11 @@ def job_story(
     return tuple(_in_order(events))
 
 
-def rerun_story(outcome: JobOutcome, now: float) -> tuple[StoryEvent, ...]:
-    """Returns the part of the story after the end of a job that no delivery has reported."""
-    return (*_rerun(outcome, (), now, ""), *_next_attempts(outcome, (), now))
+def death_story(job: Job, death: Death, outcome: JobOutcome, now: float) -> tuple[StoryEvent, ...]:
+    """Returns the story of a job that no delivery has reported; `job`: as of `job_of_death`, with its end."""
+    events = [StoryEvent(each.at, StoryStep.TAKEN, each.text) for each in death.last_minutes if each.what == _STARTED]
+    events += [*_seen(death), *_died(job, death, now), *_ended(job, now)]
+    return tuple(_in_order([*events, *_rerun(outcome, (), now, ""), *_next_attempts(outcome, (), now)]))
 
 
 def attempts_story(job: Job, outcome: JobOutcome, now: float) -> tuple[StoryEvent, ...]:
@@ -413,9 +418,7 @@ def _runner(job: Job) -> str:
     return f"runner {job.runner_name}" if job.runner_name else "a runner that GitHub did not name"
 
 
-def _died(job: Job, death: Death | None, now: float) -> Iterable[StoryEvent]:
-    if death is None:
-        return
+def _died(job: Job, death: Death, now: float) -> Iterable[StoryEvent]:
     yield StoryEvent(death.ended_at, StoryStep.DIED, f"{_within(HAPPENED[death.cause])}: {how_known(death)}")
     if not is_over(job, now):
         yield StoryEvent(
@@ -423,6 +426,16 @@ def _died(job: Job, death: Death | None, now: float) -> Iterable[StoryEvent]:
             StoryStep.ENDED,
             "GitHub has not ended the job yet: it does so some ten minutes after a runner is lost",
         )
+
+
+_STARTED, _JOB_ENDED = "job-started", "job-ended"
+
+
+def _seen(death: Death) -> Iterable[StoryEvent]:
+    """Yields what was seen of a runner that died, apart from what the story has of its job and of its death."""
+    for each in death.last_minutes:
+        if each.what not in (_STARTED, _JOB_ENDED) and each.at != death.at:
+            yield StoryEvent(each.at, StoryStep.SEEN, each.text)
 
 
 def _ended(job: Job, now: float) -> Iterable[StoryEvent]:

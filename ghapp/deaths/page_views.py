@@ -30,7 +30,7 @@ from ghapp.deaths.rerun import (
     refusal,
     why_not,
 )
-from ghapp.deaths.texts import SIGHTINGS, memory_text
+from ghapp.deaths.texts import memory_text
 from ghapp.report.documents import Fact
 from ghapp.web.pages.views.charts import ChartView
 from ghapp.web.pages.views.deaths_chart import CHARTED, MOST_COUNTED, deaths_over_time
@@ -419,7 +419,7 @@ def death_page(
         evidence: of the runner, as its own page has it; empty if its record was deleted.
     """
     job, shows_log = death.job, death.job is not None or manages
-    seen = [(each.at, SIGHTINGS.get(each.what, each.what)) for each in death.last_minutes]
+    seen = [(each.at, each.text) for each in death.last_minutes]
     seen += [(at, text) for at, _, text in evidence] if not seen else []
     seen = sorted([*seen, *_end(death)], key=lambda each: each[0])
     return DeathPageView(

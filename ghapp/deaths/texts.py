@@ -22,16 +22,6 @@ NOTHING_COMMON = Correlation()
 
 NOT_THE_CAUSE = "The job came to its own result, which its runner's end did not decide."
 
-SIGHTINGS = {
-    "job-started": "the job started",
-    "online": "GitHub listed it as online",
-    "offline": "GitHub listed it as offline",
-    "registration-missing": "its registration was missing",
-    "removed-by-controller": "its controller removed it",
-    "job-ended": "GitHub ended the job",
-}
-"""By `Sighting.what`."""
-
 _URL = re.compile(r"https?://[\w.:/-]+", re.ASCII)
 """Links of no other form are shown, so that none can end the Markdown around it."""
 
@@ -79,7 +69,6 @@ def post_mortem_report(
         *_stands(again),
         f"{happened} {whose}",
         *_steps(steps),
-        *_last_minutes(death),
         *_story(story),
     ]
     button = RERUN._replace(label=rerun_label(death.cause, death.reason))
@@ -121,25 +110,6 @@ def _steps(steps: Sequence[JobStep]) -> Iterable[str]:
     if steps:
         lines = (f"{number}. {_linked(sentence(each.step), each.url)}" for number, each in enumerate(steps, 1))
         yield "\n".join(("What to do:", "", *lines))
-
-
-def _last_minutes(death: Death) -> Iterable[str]:
-    """The runner's last minutes in one line."""
-    seen = [(each.at, SIGHTINGS.get(each.what, each.what)) for each in death.last_minutes]
-    if not seen and death.exit_code is not None:
-        seen = [(death.at, "its container ended")]
-    if seen:
-        day = _day(seen[0][0])
-        moments = (f"{what} at {_clock(at)}" + ("" if _day(at) == day else f" on {_day(at)}") for at, what in seen)
-        yield f"The runner's last minutes ({day}, UTC): {', '.join(moments)}."
-
-
-def _day(at: float) -> str:
-    return time_of(at)[:10]
-
-
-def _clock(at: float) -> str:
-    return time_of(at)[11:19]
 
 
 def _story(story: Sequence[StoryEvent]) -> Iterable[str]:

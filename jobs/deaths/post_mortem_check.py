@@ -9,10 +9,10 @@ from ghapp.deaths.job_story import (
     JobStep,
     LaterAttempt,
     StoryEvent,
+    death_story,
     job_of_death,
     job_story,
     next_steps,
-    rerun_story,
     run_again_as,
 )
 from ghapp.deaths.post_mortem_store import PostedMortem
@@ -97,8 +97,9 @@ async def _story(
     rerun, note = (await context.reruns.of_jobs(installation.id, [facts.job.id]))[facts.job.id]
     if job is None:
         outcome = JobOutcome(death, rerun, note)
-        job = job_of_death(death)._replace(attempt=facts.job.attempt)
-        return outcome, run_again_as(job, outcome, now), rerun_story(outcome, now), next_steps(job, outcome, now)
+        job = job_of_death(death)._replace(attempt=facts.job.attempt, ended_at=facts.job.completed_at)
+        story = death_story(job, death, outcome, now)
+        return outcome, run_again_as(job, outcome, now), story, next_steps(job, outcome, now)
     if facts.job.over and job.status != "over":  # the delivery of its end is late
         job = job._replace(status="over", ended_at=facts.job.completed_at, conclusion=facts.job.conclusion)
     known = await context.demand.all(installation.id)

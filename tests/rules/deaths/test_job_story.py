@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ghapp.deaths.cause import DEADLINE_EXCEEDED, Cause, OwnReason, needed_change
+from ghapp.deaths.death import Sighting
 from ghapp.deaths.job_death import EXAMINATION_SECONDS, EXAMINED_AFTER_SECONDS, RunnerAfter
 from ghapp.deaths.job_story import (
     NOTHING_KNOWN,
@@ -15,6 +16,7 @@ from ghapp.deaths.job_story import (
     FailedBy,
     JobOutcome,
     StoryStep,
+    death_story,
     failed_by,
     failure_text,
     how_known,
@@ -459,6 +461,46 @@ def test_an_attempt_stands_after_the_rerun_that_made_it_whatever_the_clocks_say(
         "a re-run was requested by mona; it is attempt 2 of the run",
         "attempt 2 of the run is job 9: queued",
     ]
+
+
+SEEN = (
+    Sighting(NOW - 800, "job-started"),
+    Sighting(NOW - 700, "online"),
+    Sighting(NOW - 660, "offline"),
+    Sighting(NOW - 500, "registration-missing"),
+    Sighting(NOW - 400, "removed-by-controller"),
+    Sighting(NOW - 300, "of-another-version"),
+    Sighting(NOW - 60, "job-ended"),
+)
+
+
+def test_what_was_seen_of_a_runner_that_died_is_in_its_jobs_story():
+    """Its job and its death have events of their own."""
+    lost = LOST._replace(at=NOW - 660, last_minutes=SEEN)
+    events = job_story(FAILED, POOL, None, JobOutcome(lost), NOW)
+    (how_the_runner_died,) = [each.text for each in events if each.step is StoryStep.DIED]
+    assert [(each.at, each.text) for each in events[2:-2]] == [
+        (NOW - 700, "GitHub listed the runner as online"),
+        (NOW - 660, how_the_runner_died),
+        (NOW - 500, "the registration of the runner was missing"),
+        (NOW - 400, "the runner's controller removed it"),
+        (NOW - 300, "of-another-version"),
+    ]
+
+
+def test_the_story_of_a_job_that_no_delivery_has_reported_is_what_its_runners_death_has():
+    dead = LOST._replace(at=NOW - 660, last_minutes=SEEN[:1] + SEEN[-1:])
+    dead = dead._replace(job=dead.job._replace(conclusion="failure"))
+    ended = job_of_death(dead)._replace(ended_at=NOW - 60)
+    events = death_story(ended, dead, JobOutcome(dead, ACCEPTED), NOW)
+    assert [(each.at, each.step) for each in events] == [
+        (NOW - 800, StoryStep.TAKEN),
+        (NOW - 660, StoryStep.DIED),
+        (NOW - 60, StoryStep.ENDED),
+        (ACCEPTED.at, StoryStep.RERUN),
+        (None, StoryStep.NEXT_ATTEMPT),
+    ]
+    assert [each.text for each in events[::2]][:2] == ["the job started", "ended: failure"]
 
 
 def test_an_attempt_before_a_rerun_keeps_its_place():

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from ghapp.deaths.cause import Cause, needed_change, rerun_label
-from ghapp.deaths.death import Correlation, DeadJob, Death, Sighting, blames_the_platform
+from ghapp.deaths.death import Correlation, DeadJob, Death, blames_the_platform
 from ghapp.deaths.github_words import JobWords
 from ghapp.deaths.job_story import JobStep, LaterAttempt, StoryEvent, StoryStep
 from ghapp.deaths.post_mortem import (
@@ -214,7 +214,7 @@ def test_the_report_explains_the_death_and_requires_action_if_the_next_attempt_w
     assert report.summary == (
         "The runner was killed because its container reached its memory limit: `linux-x7k2p` on node `node-1`. "
         "No line of your code failed, but the job and the runner together needed more memory than their limit.\n\n"
-        "The runner's last minutes (2026-09-21, UTC): its container ended at 14:13:20.\n\nJob: `test`"
+        "Job: `test`"
     )
     assert (report.conclusion, report.actions) == (Conclusion.ACTION_REQUIRED, ())
 
@@ -274,7 +274,7 @@ def test_what_to_do_comes_before_the_button_which_says_that_nothing_was_changed(
     step = JobStep("change the job so that it `eats` less", "of no interest here", "https://github.com/acme/api/job/42")
     report = post_mortem_report(death(), death().job, is_private=True, steps=[step], has_button=True)
     line = "1. [Change the job so that it `eats` less.](https://github.com/acme/api/job/42)"
-    assert f"than their limit.\n\nWhat to do:\n\n{line}\n\nThe runner's last" in report.summary
+    assert f"than their limit.\n\nWhat to do:\n\n{line}\n\n" in report.summary
     assert report.summary.index(line) < report.summary.index('The button "Re-run anyway" of this check')
     assert [each.label for each in report.actions] == ["Re-run anyway"]
 
@@ -314,18 +314,6 @@ def test_the_rerun_button_is_shown_if_it_is_enabled():
     dead = death(cause=Cause.TERMINATED, reason="Error")
     assert post_mortem_report(dead, dead.job, is_private=True, has_button=True).actions == (RERUN,)
     assert [len(RERUN.label) <= 20, len(RERUN.description) <= 40, len(RERUN.identifier) <= 20] == [True] * 3
-
-
-def test_the_runners_last_minutes_are_one_line():
-    seen = (Sighting(NOW - 60, "job-started"), Sighting(NOW, "offline"), Sighting(NOW + 600, "job-ended"))
-    report = post_mortem_report(death(exit_code=None, last_minutes=seen), death().job, is_private=True)
-    assert (
-        "The runner's last minutes (2026-09-21, UTC): the job started at 14:12:20, GitHub listed it as offline at "
-        "14:13:20, GitHub ended the job at 14:23:20."
-    ) in report.summary.split("\n\n")
-    late = (Sighting(NOW, "job-started"), Sighting(NOW + 86_400, "job-ended"))
-    report = post_mortem_report(death(exit_code=None, last_minutes=late), death().job, is_private=True)
-    assert "GitHub ended the job at 14:13:20 on 2026-09-22." in report.summary
 
 
 def test_a_death_without_a_pod_has_no_rows_of_a_container():
@@ -413,7 +401,7 @@ def test_foreign_text_cannot_inject_markdown(name, node, reason, log):
     head = ["heading_open", "heading_close", "paragraph_open", "paragraph_close"]
     assert outside == [*head, "table_open", "table_close", *[kind for kind in logs * 2 if kind != "inline"]]
     paragraph = GFM.parse(report.summary)
-    assert [token.type for token in paragraph] == ["paragraph_open", "inline", "paragraph_close"] * 3
+    assert [token.type for token in paragraph] == ["paragraph_open", "inline", "paragraph_close"] * 2
     words = {child.content for child in paragraph[1].children if child.type == "html_inline"}
     assert words <= {"<code>", "</code>"}
     assert {child.type for child in paragraph[1].children} <= {"text", "text_special", "code_inline", "html_inline"}
