@@ -30,7 +30,7 @@ from ghapp.deaths.rerun import (
     refusal,
     why_not,
 )
-from ghapp.deaths.texts import memory_text
+from ghapp.deaths.texts import NAME, memory_text
 from ghapp.report.documents import Fact
 from ghapp.web.pages.views.charts import ChartView
 from ghapp.web.pages.views.deaths_chart import CHARTED, MOST_COUNTED, deaths_over_time
@@ -315,6 +315,7 @@ class RerunKnown(NamedTuple):
         attempt: the job's attempt, as far as is known.
         later: where its later attempts are, or how they ended, as the job's story has it.
         steps: what its developer can do, in the same words.
+        check_run: the address of the check run "Runner post-mortem"; empty if it is not posted.
     """
 
     rules: RerunRules
@@ -324,6 +325,7 @@ class RerunKnown(NamedTuple):
     attempt: int = 1
     later: tuple[StoryEvent, ...] = ()
     steps: tuple[JobStep, ...] = ()
+    check_run: str = ""
 
 
 class MomentLine(NamedTuple):
@@ -348,13 +350,17 @@ class AttemptLine(NamedTuple):
 
 
 class RerunView(NamedTuple):
-    """The re-run: what to do, its state in sentences, and whether this visitor may request it here, by which button."""
+    """The re-run: what to do, its state in sentences, and whether this visitor may request it here, by which button.
+
+    `elsewhere`: where a visitor may request it who may not here.
+    """
 
     sentences: tuple[str, ...]
     later: tuple[AttemptLine, ...]
     has_button: bool
     button: str
     steps: tuple[StepLine, ...] = ()
+    elsewhere: tuple[TextPart, ...] = ()
 
 
 class DeadJobView(NamedTuple):
@@ -494,12 +500,22 @@ def rerun_view(death: Death, known: RerunKnown, now: float, *, manages: bool) ->
     sentences = [] if known.note is None else [_tried(known.note, now)]
     if why is not None and (known.note is None or known.note.reason != why.value):
         sentences.append(WHY_NOT[why])
-    elif why is None and not manages:
-        sentences.append(f'The button "{label}" of the check run "Runner post-mortem" runs it again.')
-    elif why is None:
+    elif why is None and manages:
         sentences.append("GitHub can run this job again, and the jobs that depend on it.")
     steps = tuple(StepLine(sentence(each.step), url=web_address(each.url)) for each in known.steps)
-    return RerunView(tuple(sentences), later, has_button=why is None and manages, button=label, steps=steps)
+    elsewhere = tuple(_at_check_run(label, known.check_run)) if why is None and not manages else ()
+    return RerunView(tuple(sentences), later, why is None and manages, label, steps, elsewhere)
+
+
+def _at_check_run(button: str, address: str) -> Iterable[TextPart]:
+    check_run = f'check run "{NAME}"'
+    if not address:
+        text = f'No {check_run}, whose button "{button}" runs it again, is posted on the commit of the job.'
+        yield TextPart(text, is_code=False)
+        return
+    yield TextPart(f'The button "{button}" of the ', is_code=False)
+    yield TextPart(check_run, is_code=False, address=address)
+    yield TextPart(" runs it again.", is_code=False)
 
 
 def _progress(rerun: Rerun, now: float) -> Iterable[str]:

@@ -31,11 +31,12 @@ from ghapp.installations.pacing import Purpose
 from ghapp.installations.pool_matching import OTHER_POOL
 from ghapp.loading.job_outcomes import load_job_outcomes
 from ghapp.log import logger
+from ghapp.notifications.event_ids import death_id
 from ghapp.queue.jobs import JobName
 from ghapp.runners.evidence import Evidence
 from ghapp.workflow_jobs.job import Job, JobSearch, configured_pool
 from jobs.context import JobContext, configured, open_context
-from jobs.events.publish import death_id, publish_death
+from jobs.events.publish import publish_death
 
 log = logger(__name__)
 

@@ -23,9 +23,9 @@ from ghapp.errors import NotFoundError
 from ghapp.installations.installation import Installation
 from ghapp.loading.job_outcomes import load_job_outcomes
 from ghapp.log import logger
+from ghapp.notifications.event_ids import death_id
 from jobs.checks.publisher import CheckRunOutcome, open_checks, publish
 from jobs.context import JobContext
-from jobs.events.publish import death_id
 
 log = logger(__name__)
 

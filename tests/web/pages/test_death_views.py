@@ -350,8 +350,21 @@ def test_a_later_attempt_is_shown_with_its_job(rerun):
 
 
 def test_a_visitor_without_the_button_is_referred_to_the_check_run():
-    (sentence,) = post_mortem(manages=False).rerun.sentences
-    assert sentence == 'The button "Re-run anyway" of the check run "Runner post-mortem" runs it again.'
+    posted = GRANTED._replace(check_run="https://github.com/acme/api/runs/9")
+    shown = post_mortem(known=posted, manages=False).rerun
+    assert "".join(each.text for each in shown.elsewhere) == (
+        'The button "Re-run anyway" of the check run "Runner post-mortem" runs it again.'
+    )
+    assert [each.text for each in shown.elsewhere if each.address == posted.check_run] == [
+        'check run "Runner post-mortem"'
+    ]
+    assert (shown.sentences, shown.has_button) == ((), False)
+    (part,) = post_mortem(manages=False).rerun.elsewhere
+    assert part.text == (
+        'No check run "Runner post-mortem", whose button "Re-run anyway" runs it again, is posted on the commit of the job.'
+    )
+    for other in (post_mortem(known=posted), post_mortem(known=posted._replace(granted=False), manages=False)):
+        assert other.rerun.elsewhere == ()
 
 
 def test_the_steps_come_with_their_addresses_and_the_button_says_that_nothing_was_changed():

@@ -11,11 +11,12 @@ import pytest
 
 from ghapp.deaths.cause import NO_JOB, Cause, needed_change
 from ghapp.deaths.death import DeadJob, Death
-from ghapp.deaths.post_mortem_store import Reruns
+from ghapp.deaths.post_mortem_store import PostedMortem, PostMortems, Reruns
 from ghapp.deaths.rerun import Rerun, RerunNote, RerunState
 from ghapp.deaths.store import Deaths, identity
 from ghapp.installations.installation import Installation
 from ghapp.installations.store import Installations
+from ghapp.notifications.event_ids import death_id
 from ghapp.queue.jobs import JobName
 from ghapp.runners.store import Runners
 from ghapp.store import keys
@@ -458,6 +459,19 @@ async def test_the_advice_to_change_a_job_comes_before_the_button_on_each_page(s
     question = (await browser.get("/orgs/acme/deaths/d/rerun")).text
     assert "Unchanged, it may end in the same way: change the job" in question
     assert ">Re-run anyway</button>" in question
+
+
+async def test_a_member_is_led_to_the_check_run_whose_button_runs_the_job_again(signed_in, redis, github, at_work):
+    await grant(redis, at_work)
+    known = await Installations(redis).one(at_work)
+    subject = death_id(known, died("a", 7011, "acme/api", 1))
+    await PostMortems(redis).post(subject, PostedMortem(9000, "a digest"))
+    browser = await signed_in("lisa")
+    link = f'<a href="{github.url}/acme/api/runs/9000" rel="noreferrer">check run &#34;Runner post-mortem&#34;</a>'
+    for path in ("jobs/7011", "deaths/a"):
+        page = (await browser.get(f"/orgs/acme/{path}")).text
+        assert f"The button &#34;Re-run this job&#34; of the {link} runs it again." in page
+        assert ">Re-run this job</a>" not in page
 
 
 async def test_a_job_that_was_run_again_shows_the_person_and_has_no_button(signed_in, redis, asked, at_work):
