@@ -30,7 +30,7 @@ from ghapp.deaths.rerun import (
     refusal,
     why_not,
 )
-from ghapp.deaths.texts import NAME, memory_text
+from ghapp.deaths.texts import NAME, details, last_line, memory_text
 from ghapp.report.documents import Fact
 from ghapp.web.pages.views.charts import ChartView
 from ghapp.web.pages.views.deaths_chart import CHARTED, MOST_COUNTED, deaths_over_time
@@ -413,8 +413,6 @@ def death_page(
 ) -> DeathPageView:
     """Returns the post-mortem of a death that the visitor may see.
 
-    The log of a runner without a known job is for people who manage the runners.
-
     Args:
         death: the death.
         others: deaths of the organization.
@@ -424,7 +422,7 @@ def death_page(
         reads_node_logs: True if the log of the node is shown, which has lines of other pods.
         evidence: of the runner, as its own page has it; empty if its record was deleted.
     """
-    job, shows_log = death.job, death.job is not None or manages
+    job, shows_log = death.job, may_see_log(death, manages=manages)
     seen = [(each.at, each.text) for each in death.last_minutes]
     seen += [(at, text) for at, _, text in evidence] if not seen else []
     seen = sorted([*seen, *_end(death)], key=lambda each: each[0])
@@ -454,6 +452,20 @@ def death_page(
         host_log=death.host_log[-MOST_LOG_LINES:] if reads_node_logs else (),
         hides_log=bool(death.runner_log) and not shows_log,
     )
+
+
+def may_see_log(death: Death, *, manages: bool) -> bool:
+    """True if a visitor who may see a death may see the runner's log.
+
+    The log of a runner without a known job is for people who manage the runners.
+    """
+    return death.job is not None or manages
+
+
+def details_of(death: Death, *, manages: bool) -> tuple[str, ...]:
+    """Returns what the developer of a job needs beside the cause, as far as the visitor may see it."""
+    line = last_line(death.runner_log) if may_see_log(death, manages=manages) else ""
+    return tuple(capitalized(each) for each in details(death.cause, death.memory_limit, line))
 
 
 def _end(death: Death) -> Iterable[tuple[float, str]]:
@@ -562,6 +574,6 @@ def _facts(death: Death) -> Iterable[DeathFact]:
         "Pod": f"{death.namespace}/{death.pod}" if death.namespace and death.pod else death.pod,
         "Node": death.node,
         "Image": death.image,
-        "Memory": memory_text(death, death.memory_limit) if death.memory_limit else "",
+        "Memory": memory_text(death.cause, death.memory_limit) if death.memory_limit else "",
     }
     return [DeathFact(name, value) for name, value in facts.items() if value]

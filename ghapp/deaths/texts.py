@@ -179,7 +179,7 @@ def _facts(death: Death, job: DeadJob, *, is_private: bool) -> Iterable[tuple[st
         yield "Signal", NOTHING if death.signal is None else str(death.signal)
     yield "Reason", code(death.reason)
     if death.memory_limit:
-        yield "Memory", memory_text(death, code(death.memory_limit))
+        yield "Memory", memory_text(death.cause, code(death.memory_limit))
     if is_private and death.pod:
         yield "Pod", code(f"{death.namespace}/{death.pod}" if death.namespace else death.pod)
         yield "Node", code(death.node)
@@ -187,8 +187,26 @@ def _facts(death: Death, job: DeadJob, *, is_private: bool) -> Iterable[tuple[st
         yield "Image", code(death.image)
 
 
-def memory_text(death: Death, limit: str) -> str:
+def memory_text(cause: str, limit: str) -> str:
     """Returns what is known of the container's memory; `limit`: its limit as it is to be shown."""
-    if death.cause is Cause.HOST_OOM:
-        return f"limit {limit}, reached"
-    return f"limit {limit}; the use at its end is not known"
+    return f"limit {limit}, reached" if cause == Cause.HOST_OOM else f"limit {limit}; the use at its end is not known"
+
+
+def last_line(log: Sequence[str]) -> str:
+    """Returns the last line of a log that has a text; empty without one."""
+    return next((line for line in reversed(log) if line.strip()), "")
+
+
+OF_MEMORY = frozenset({Cause.HOST_OOM, Cause.GUEST_OOM_OR_KILL})
+
+
+def details(cause: str, memory_limit: str, line: str) -> tuple[str, ...]:
+    """Returns what the developer of a job needs beside the cause, a line each.
+
+    Args:
+        cause: of the death, possibly of another version.
+        memory_limit: of the runner's container; empty if it is not known.
+        line: the `last_line` of the runner's log.
+    """
+    memory = f"memory: {memory_text(cause, memory_limit)}" if memory_limit and cause in OF_MEMORY else ""
+    return tuple(filter(None, (memory, f"last line of the runner's log: {line}" if line else "")))

@@ -21,6 +21,7 @@ from ghapp.deaths.job_story import (
     next_steps,
 )
 from ghapp.deaths.rerun import Rerun, RerunState
+from ghapp.deaths.texts import last_line
 from ghapp.report.documents import StepDocument, Timestamp, timestamp
 from ghapp.workflow_jobs.explanation import QueueExplanation, explain
 from ghapp.workflow_jobs.job import Job, is_over
@@ -43,13 +44,15 @@ class WhyDocument(TypedDict):
 
 
 class JobDeathDocument(TypedDict):
-    """How a job's runner died, without its logs, which `…/deaths/{runner_name}` has."""
+    """How a job's runner died. `last_line` is that of the runner's log, which `…/deaths/{runner_name}` has."""
 
     at: Timestamp
     cause: Cause
     reason: str
     text: str
     known_by: str
+    memory_limit: str
+    last_line: str
     advice: str
 
 
@@ -182,6 +185,8 @@ def _death(death: Death) -> JobDeathDocument:
         "reason": death.reason,
         "text": HAPPENED[death.cause],
         "known_by": how_known(death),
+        "memory_limit": death.memory_limit,
+        "last_line": last_line(death.runner_log),
         "advice": death.advice,
     }
 

@@ -305,7 +305,9 @@ async def test_a_job_whose_runner_died_has_its_whole_story_and_its_url_names_the
     lost = job(known, 5, "over", 900.0, ended_at=known.now - 60, conclusion="failure", **started)
     again = job(known, 6, "running", 30.0, attempt=2, runner_id=2, runner_name="linux-2", started_at=known.now - 20)
     await Demand(known.redis).record(ACME, [lost, again])
-    await Deaths(known.redis).record(ACME, death(runner_name="linux-1", runner_id=1, at=known.now - 660, job=None))
+    log = ("Running job: test", "heap 7.4 GiB of \x1b[31m8 GiB")
+    oom = death(runner_name="linux-1", runner_id=1, at=known.now - 660, job=None, memory_limit="8Gi", runner_log=log)
+    await Deaths(known.redis).record(ACME, oom)
     rerun = Rerun(5, 41, 1, "mona", known.now - 50, RerunState.ACCEPTED)
     await Reruns(known.redis).keep(ACME, rerun)
     (found,) = (await known.json("why", f"{PAGE}5"))["jobs"]
@@ -320,6 +322,11 @@ async def test_a_job_whose_runner_died_has_its_whole_story_and_its_url_names_the
     assert "its container ended with exit code 137, signal 9 (OOMKilled)" in shown
     assert "attempt 2 of the run is job 6: running on runner linux-2" in shown
     assert " ".join(shown.split()).startswith(f"acme/api test (5): {found['summary']} ")
+    limit, line, *_ = shown.partition("linux-2\n")[2].splitlines()
+    assert limit == "  memory: limit 8Gi, reached"
+    assert line.startswith("  last line of the runner's log: heap 7.4 GiB of ")
+    assert "\x1b" not in shown
+    assert (found["death"]["memory_limit"], found["death"]["last_line"]) == ("8Gi", log[-1])
     assert found["summary"].endswith("its memory limit; attempt 2 of the run: running on runner linux-2")
     assert f"advice for the platform team: {found['death']['advice']}" in shown
 

@@ -22,7 +22,7 @@ from ghapp.deaths.post_mortem import (
     next_look_after,
     wants_lines,
 )
-from ghapp.deaths.texts import NOT_THE_CAUSE, RERUN, post_mortem_report
+from ghapp.deaths.texts import NOT_THE_CAUSE, RERUN, details, last_line, post_mortem_report
 from ghapp.report.check_run import LONGEST, Conclusion
 from tests.rules.builders import MICROSECOND, NOW, lost
 
@@ -331,6 +331,36 @@ def test_common_facts_of_deaths_are_shown_without_the_node_in_public():
     assert "- 4 runners of pool `vm` died since 2026-09-21 14:03:20 UTC." in public.text
     alone = post_mortem_report(death(), death().job, is_private=True, common=Correlation(1, 2, NOW))
     assert "\n- " not in alone.text
+
+
+LINE = "last line of the runner's log: heap 7.4 GiB"
+
+
+@pytest.mark.parametrize(
+    ("cause", "limit", "line", "shown"),
+    [
+        (Cause.HOST_OOM, "8Gi", "heap 7.4 GiB", ("memory: limit 8Gi, reached", LINE)),
+        (
+            Cause.GUEST_OOM_OR_KILL,
+            "8Gi",
+            "heap 7.4 GiB",
+            ("memory: limit 8Gi; the use at its end is not known", LINE),
+        ),
+        (Cause.TERMINATED, "8Gi", "heap 7.4 GiB", (LINE,)),
+        (Cause.HOST_OOM, "", "heap 7.4 GiB", (LINE,)),
+        (Cause.HOST_OOM, "8Gi", "", ("memory: limit 8Gi, reached",)),
+        ("of-another-version", "8Gi", "", ()),
+    ],
+)
+def test_a_developer_sees_the_memory_limit_where_memory_ran_out_and_the_last_line_of_the_log(cause, limit, line, shown):
+    assert details(cause, limit, line) == shown
+
+
+@pytest.mark.parametrize(
+    ("log", "line"), [((), ""), (("a", "b"), "b"), (("a", "", " \t"), "a"), (("", ""), "")], ids=str
+)
+def test_the_last_line_of_a_log_is_the_last_that_has_a_text(log, line):
+    assert last_line(log) == line
 
 
 def test_the_text_has_the_facts_and_both_logs():

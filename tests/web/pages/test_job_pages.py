@@ -164,6 +164,27 @@ async def test_the_last_minutes_of_a_runner_have_the_time_of_day(key_holder, at_
     assert re.search(lost + r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC</time> · 5 s ago", page)
 
 
+async def test_the_page_of_a_job_has_the_last_line_of_its_runners_log_below_the_first_line(signed_in, redis, at_work):
+    oom = died("d", 7014, "acme/api", 4, cause=Cause.HOST_OOM, reason="OOMKilled", memory_limit="8Gi")
+    ended = {"status": "over", "started_at": NOW - 60, "ended_at": NOW - 5, "conclusion": "failure"}
+    await Demand(redis).record(
+        at_work,
+        [job(each, "acme/api", runner_id=each, runner_name=name, **ended) for each, name in ((7014, "d"), (7015, "e"))],
+    )
+    of_unknown_job = oom._replace(runner_name="e", runner_id=7015, job=None, id="", pod="e", at=NOW - 30)
+    for death in (oom, of_unknown_job):
+        await Deaths(redis, lambda: NOW).record(at_work, death)
+    line = '<p class="soft">Last line of the runner&#39;s log: a line</p>'
+    for person in ("lisa", "mona"):
+        browser = await signed_in(person)
+        first, _, rest = (await browser.get("/orgs/acme/jobs/7014")).text.partition("</section>")
+        assert first.endswith(f'<p class="soft">Memory: limit 8Gi, reached</p>{line}<p>It was not run again.</p>')
+        assert "a line" not in rest
+        unknown = (await browser.get("/orgs/acme/jobs/7015")).text
+        assert "Memory: limit 8Gi, reached" in unknown
+        assert (line in unknown) is (person == "mona"), "a log is shown as on the death's page"
+
+
 async def test_a_job_that_failed_by_its_own_step_begins_with_that(key_holder, redis, at_work):
     ended = {"status": "over", "started_at": NOW - 160, "ended_at": NOW - 105, "conclusion": "failure"}
     failed = job(7015, "acme/api", runner_id=9, runner_name="z", steps=JobSteps(failed=True), **ended)
