@@ -14,7 +14,8 @@ from urllib.parse import quote, urlencode
 
 from ghapp.deaths.cause import HAPPENED, Cause, needed_change, not_yours, rerun_label
 from ghapp.deaths.death import LEAST_OF_BURST, DeadJob, Death, correlation
-from ghapp.deaths.job_story import JobStep, StoryEvent
+from ghapp.deaths.job_outcome import JobStep
+from ghapp.deaths.job_story import StoryEvent
 from ghapp.deaths.patterns import DeathPattern, DeathSummary, PatternKind, death_patterns, death_summary
 from ghapp.deaths.post_mortem import JobFacts
 from ghapp.deaths.rerun import (

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Sequence
 
 from ghapp.deaths.cause import HAPPENED, Cause, needed_change, not_yours, rerun_label
 from ghapp.deaths.death import LEAST_OF_BURST, Correlation, DeadJob, Death
-from ghapp.deaths.job_story import JobStep, LaterAttempt, StoryEvent
+from ghapp.deaths.job_outcome import JobStep, LaterAttempt
+from ghapp.deaths.job_story import StoryEvent
 from ghapp.report.check_run import CheckRunAction, Conclusion, Report
 from ghapp.report.markdown import NOTHING, block, code, heading, prose, row
 from ghapp.wording import sentence, time_of

@@ -9,7 +9,8 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from ghapp.deaths.job_story import HELD, failure_text
+from ghapp.deaths.job_outcome import failure_text
+from ghapp.deaths.job_story import HELD
 from ghapp.deaths.texts import details
 from ghapp.terminal.tables import (
     ShrinkingTable,

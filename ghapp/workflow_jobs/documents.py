@@ -7,19 +7,8 @@ from typing import Literal, TypedDict
 
 from ghapp.deaths.cause import HAPPENED, Cause
 from ghapp.deaths.death import Death
-from ghapp.deaths.job_story import (
-    NOTHING_KNOWN,
-    FailedBy,
-    JobOutcome,
-    JobStep,
-    StoryEvent,
-    StoryStep,
-    failed_by,
-    how_known,
-    job_story,
-    job_summary,
-    next_steps,
-)
+from ghapp.deaths.job_outcome import NOTHING_KNOWN, FailedBy, JobOutcome, JobStep, failed_by, job_summary, next_steps
+from ghapp.deaths.job_story import StoryEvent, StoryStep, how_known, job_story
 from ghapp.deaths.rerun import Rerun, RerunState
 from ghapp.deaths.texts import last_line
 from ghapp.report.documents import StepDocument, Timestamp, timestamp

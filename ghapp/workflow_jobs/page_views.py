@@ -11,14 +11,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 from urllib.parse import urlencode
 
-from ghapp.deaths.job_story import (
-    JobOutcome,
-    JobSummary,
-    StoryStep,
-    job_story,
-    job_summary,
-    next_steps,
-)
+from ghapp.deaths.job_outcome import JobOutcome, JobSummary, job_summary, next_steps
+from ghapp.deaths.job_story import StoryStep, job_story
 from ghapp.web.pages.views.paging import Paging, filter_of, page_of, paged, query_string, text_of
 from ghapp.web.pages.views.wording import Moment, exact, moment, page_duration, web_address
 from ghapp.wording import capitalized, sentence

@@ -20,7 +20,7 @@ from ghapp.deaths.job_death import (
     job_death,
     needs_words,
 )
-from ghapp.deaths.job_story import NOTHING_KNOWN, other_attempts
+from ghapp.deaths.job_outcome import NOTHING_KNOWN, other_attempts
 from ghapp.deaths.metrics import DEATHS
 from ghapp.deaths.post_mortem import APART_UNSEEN_SECONDS, UNFINISHED
 from ghapp.deaths.store import identity

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from ghapp.deaths.death import WEEK_SECONDS, DeadJob, correlation
-from ghapp.deaths.job_story import (
+from ghapp.deaths.job_outcome import (
     NOTHING_KNOWN,
     JobOutcome,
     JobStep,
     LaterAttempt,
-    StoryEvent,
-    death_story,
     job_of_death,
-    job_story,
     next_steps,
     run_again_as,
 )
+from ghapp.deaths.job_story import StoryEvent, death_story, job_story
 from ghapp.deaths.post_mortem_store import PostedMortem
 from ghapp.deaths.rerun import RerunFacts, may_be_repeated, refusal
 from ghapp.deaths.store import identity

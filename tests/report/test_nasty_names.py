@@ -8,7 +8,8 @@ from types import SimpleNamespace
 import pytest
 
 from ghapp.deaths.cluster_summary import StaleNamespace
-from ghapp.deaths.job_story import JobOutcome, job_story, run_again_as
+from ghapp.deaths.job_outcome import JobOutcome, run_again_as
+from ghapp.deaths.job_story import job_story
 from ghapp.deaths.patterns import DeathPattern, PatternKind, death_summary
 from ghapp.deaths.rerun import Rerun, RerunState
 from ghapp.deaths.texts import post_mortem_report

@@ -10,7 +10,8 @@ from typing import NamedTuple
 from cachetools import LRUCache
 
 from ghapp.deaths.death import Death, with_delivered_job
-from ghapp.deaths.job_story import NOTHING_KNOWN, JobOutcome, attempts_story, job_of_death, next_steps
+from ghapp.deaths.job_outcome import NOTHING_KNOWN, JobOutcome, job_of_death, next_steps
+from ghapp.deaths.job_story import attempts_story
 from ghapp.deaths.page_views import DeathLine, RerunKnown, death_line, with_latest
 from ghapp.deaths.rerun import RerunRules
 from ghapp.deaths.store import identity

@@ -9,26 +9,22 @@ from hypothesis import strategies as st
 from ghapp.deaths.cause import DEADLINE_EXCEEDED, Cause, OwnReason, needed_change
 from ghapp.deaths.death import Sighting
 from ghapp.deaths.job_death import EXAMINATION_SECONDS, EXAMINED_AFTER_SECONDS, RunnerAfter
-from ghapp.deaths.job_story import (
+from ghapp.deaths.job_outcome import (
     NOTHING_KNOWN,
     RUN_AGAIN,
     UNCHANGED,
     FailedBy,
     JobOutcome,
-    StoryStep,
-    death_story,
     failed_by,
     failure_text,
-    how_known,
     job_of_death,
-    job_story,
     job_summary,
     may_be_run_again,
     next_steps,
     other_attempts,
-    rerun_command,
     run_again_as,
 )
+from ghapp.deaths.job_story import StoryStep, death_story, how_known, job_story, rerun_command
 from ghapp.deaths.rerun import AUTO, Rerun, RerunNote, RerunState
 from ghapp.workflow_jobs.explanation import explain
 from ghapp.workflow_jobs.job import Job

@@ -10,7 +10,8 @@ from markdown_it import MarkdownIt
 from ghapp.deaths.cause import Cause, needed_change, rerun_label
 from ghapp.deaths.death import Correlation, DeadJob, Death, blames_the_platform
 from ghapp.deaths.github_words import JobWords
-from ghapp.deaths.job_story import JobStep, LaterAttempt, StoryEvent, StoryStep
+from ghapp.deaths.job_outcome import JobStep, LaterAttempt
+from ghapp.deaths.job_story import StoryEvent, StoryStep
 from ghapp.deaths.post_mortem import (
     LOOKS_AFTER_SECONDS,
     JobFacts,

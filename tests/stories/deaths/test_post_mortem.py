@@ -7,7 +7,7 @@ from rq.job import Job
 from rq.serializers import JSONSerializer
 
 from ghapp.deaths.cause import Cause, needed_change
-from ghapp.deaths.job_story import RUN_AGAIN
+from ghapp.deaths.job_outcome import RUN_AGAIN
 from ghapp.deaths.post_mortem import DELIVERED_SECONDS, EARLY_LOOK_SECONDS, LOOKS_AFTER_SECONDS
 from ghapp.deaths.store import identity
 from ghapp.deaths.texts import NOT_THE_CAUSE

@@ -8,7 +8,8 @@ import pytest
 
 from ghapp.deaths.cause import HAPPENED, Cause, not_yours
 from ghapp.deaths.death import DeadJob, Death, Sighting
-from ghapp.deaths.job_story import JobStep, StoryEvent, StoryStep
+from ghapp.deaths.job_outcome import JobStep
+from ghapp.deaths.job_story import StoryEvent, StoryStep
 from ghapp.deaths.page_views import (
     CAUSES,
     FINAL,

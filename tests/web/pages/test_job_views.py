@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ghapp.deaths.job_death import RunnerAfter
-from ghapp.deaths.job_story import NOTHING_KNOWN, JobOutcome, job_summary, next_steps
+from ghapp.deaths.job_outcome import NOTHING_KNOWN, JobOutcome, job_summary, next_steps
 from ghapp.web.pages.views.paging import HIGHEST_PAGE, PAGE_SIZE
 from ghapp.workflow_jobs.job_queue import JobQueue, QueueInputs
 from ghapp.workflow_jobs.job_steps import JobSteps
