@@ -49,10 +49,25 @@ class DeadJob(NamedTuple):
 
 
 class Sighting(NamedTuple):
-    """What was seen of a runner, and when (epoch seconds): one of the keys of `post_mortem.SIGHTINGS` in the report."""
+    """What was seen of a runner, and when (epoch seconds): one of the keys of `SIGHTINGS`, or of another version."""
 
     at: float
     what: str
+
+    @property
+    def text(self) -> str:
+        """The same in words."""
+        return SIGHTINGS.get(self.what, self.what)
+
+
+SIGHTINGS = {
+    "job-started": "the job started",
+    "online": "GitHub listed the runner as online",
+    "offline": "GitHub listed the runner as offline",
+    "registration-missing": "the registration of the runner was missing",
+    "removed-by-controller": "the runner's controller removed it",
+    "job-ended": "GitHub ended the job",
+}
 
 
 class Death(NamedTuple):

@@ -9,7 +9,9 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from ghapp.deaths.job_story import HELD, failure_text
+from ghapp.deaths.job_outcome import failure_text
+from ghapp.deaths.job_story import HELD
+from ghapp.deaths.texts import details
 from ghapp.terminal.tables import (
     ShrinkingTable,
     ago,
@@ -138,11 +140,13 @@ def _explanation(document: Mapping[str, Any], page: str | None) -> list[Text]:
         head.append(" ended" if state == "over" else f" is {state}", STATE_COLOURS[state])
     story = [(to_the_second(each["at"]), each["text"]) for each in document["story"]]
     width = max((len(at) for at, _ in story), default=0)
-    lines = [f"{at:{width}}  {text}" for at, text in story]
+    death = document["death"]
+    lines = [] if death is None else [*details(death["cause"], death["memory_limit"], death["last_line"])]
+    lines += [f"{at:{width}}  {text}" for at, text in story]
     for number, each in enumerate(document["next"], 1):
         at = f": {each['url']}" if each["url"] else ""
         lines += [f"{number}. {each['step']}{at}", f"   {each['why']}"]
-    if (death := document["death"]) is not None:
+    if death is not None:
         lines.append(f"advice for the platform team: {death['advice']}")
     if document["html_url"] and document["html_url"] not in [each["url"] for each in document["next"]]:
         lines.append(document["html_url"])

@@ -93,7 +93,12 @@ WAITING = {
     "conclusion": None,
     "summary": None,
     "failed_by": None,
-    "death": {"cause": "deleted-registration", "advice": "Find out what deletes registrations, and see its runbook."},
+    "death": {
+        "cause": "host-oom",
+        "advice": "Find out what deletes registrations, and see its runbook.",
+        "memory_limit": "8Gi",
+        "last_line": "npm run build: heap 7.4 GiB of 8 GiB, and a longer line than fits into a narrow terminal",
+    },
     "story": [{"at": AT, "step": "queued", "text": SENTENCE}, {"at": None, "step": "died", "text": SENTENCE}],
     "next": [{"step": SENTENCE, "why": SENTENCE, "url": "https://github.com/acme/api/runs/42"}],
 }

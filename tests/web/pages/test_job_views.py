@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ghapp.deaths.job_story import NOTHING_KNOWN, JobOutcome, job_summary, next_steps
+from ghapp.deaths.job_death import RunnerAfter
+from ghapp.deaths.job_outcome import NOTHING_KNOWN, JobOutcome, job_summary, next_steps
 from ghapp.web.pages.views.paging import HIGHEST_PAGE, PAGE_SIZE
 from ghapp.workflow_jobs.job_queue import JobQueue, QueueInputs
 from ghapp.workflow_jobs.job_steps import JobSteps
@@ -257,20 +258,23 @@ def test_the_page_has_the_jobs_story_with_the_runners_death():
 
 def test_the_page_of_a_job_whose_runner_died_has_the_steps_that_the_terminal_has():
     ended = over(4, conclusion="failure", html_url="https://github.com/acme/api/actions/runs/41/job/4")
-    (step,) = page_of(ended, JobOutcome(death(at=NOW - 20))).steps
-    (same,) = next_steps(ended, JobOutcome(death(at=NOW - 20)), NOW)
-    assert (step.step, step.why, step.url) == (sentence(same.step), sentence(same.why), ended.html_url)
-    assert (
-        step.step
-        == "Change the job so that it needs less memory, or runs in a pool with more; then run it again at GitHub (Re-run jobs)."
-    )
+    outcome = JobOutcome(death(at=NOW - 20))
+    assert [(each.step, each.why, each.url) for each in page_of(ended, outcome).steps] == [
+        (sentence(each.step), sentence(each.why), each.url) for each in next_steps(ended, outcome, NOW)
+    ]
+    assert [(each.step, each.url) for each in page_of(ended, outcome).steps] == [
+        ("Change the job so that it needs less memory, or runs in a pool with more.", ""),
+        ("Run it again at GitHub (Re-run jobs).", ended.html_url),
+    ]
     assert page_of(ended).steps == ()
 
 
-def test_the_page_of_a_job_whose_runner_died_begins_as_the_terminal_does():
+def test_the_page_of_a_job_that_failed_begins_as_the_terminal_does():
     ended, outcome = over(4, conclusion="failure"), JobOutcome(death(at=NOW - 20))
     summary, same = page_of(ended, outcome).summary, job_summary(ended, outcome, NOW)
     assert (summary.text, summary.again) == (sentence(same.text), sentence(same.again))
+    of_step = page_of(ended, JobOutcome(runner_after=RunnerAfter(True, a_step_failed=True, exited=True))).summary
+    assert (of_step.text, of_step.again) == ("A step of the job failed; its runner did not die.", "")
     assert page_of(ended).summary is None
 
 
