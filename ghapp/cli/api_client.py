@@ -583,4 +583,5 @@ class PoolGate:
             tuple(Check(each["name"], each["passed"], each["text"], each["decides"]) for each in found["checks"]),
             tuple(NextStep(each["step"], each["why"]) for each in found["next"]),
             None if observed is None else datetime.fromisoformat(observed).timestamp(),
+            check_url=found["check_url"],
         )

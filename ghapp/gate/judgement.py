@@ -120,6 +120,8 @@ class Gate:
     """Start of the list of runners that the result is based on; None without such a list."""
     active: str | None = None
     """The active shard, in lower case; None if it is unknown or the sources disagree."""
+    check_url: str | None = None
+    """The page of the check run "Runner gate" of its last deploy; None without one, or if the reader may not see it."""
 
     @property
     def passed(self) -> bool:
