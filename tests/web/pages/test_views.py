@@ -422,7 +422,7 @@ def test_an_entry_of_the_audit_log_has_its_author_action_and_origin():
     entry = AuditEntry(NOW - 60, "mona", "page", "pause", "*", "network", "paused", "192.0.2.7")
     (shown,) = system_page(LOAD, 1, None, 0, 0, [], [entry], NOW).entries
     assert (shown.at.text, *shown[1:]) == (
-        "1 min ago", "mona", "page", "pause all pools", "network", "paused", "192.0.2.7", time_of(NOW - 60, NOW),
+        "1 min ago", "mona", "page", "pause all pools", "network", "paused", "192.0.2.7", time_of(NOW - 60, NOW), "",
     )  # fmt: skip
 
 
@@ -441,6 +441,23 @@ def test_the_addresses_in_the_audit_log_are_for_managers_alone():
 def test_the_audit_log_shows_results_in_words(result, shown):
     entry = AuditEntry(NOW - 60, "mona", "page", "resume", "*", "", result)
     assert audit_lines([entry], NOW, has_addresses=True)[0].result == shown
+
+
+@pytest.mark.parametrize(
+    ("result", "detail", "shown", "more"),
+    [
+        ("resumed", "ended the pause", "resumed; ended the pause", ""),
+        ("resumed", "x" * 111, f"resumed; {'x' * 111}", ""),
+        ("resumed", "x" * 112, "resumed", "x" * 112),
+        (f"found 1 suspect, 4 calls; {'y' * 99}; z", "", "found 1 suspect, 4 calls", f"{'y' * 99}; z"),
+        ("y" * 121, "", "y" * 121, ""),
+    ],
+    ids=["short", "as long as shown", "longer", "of several parts", "one part"],
+)
+def test_the_audit_log_folds_what_follows_the_first_part_of_a_long_result(result, detail, shown, more):
+    entry = AuditEntry(NOW - 60, "mona", "page", "resume", "*", "", result, detail=detail)
+    (line,) = audit_lines([entry], NOW, has_addresses=True)
+    assert (line.result, line.more) == (shown, more)
 
 
 @pytest.mark.parametrize("until", [None, NOW + 600])
