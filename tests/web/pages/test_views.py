@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from ghapp.deaths.cause import Cause
@@ -30,7 +32,7 @@ from ghapp.runners.verdict import Limits
 from ghapp.store.audit import AuditEntry
 from ghapp.web.pages.views.github_status import github_page
 from ghapp.web.pages.views.overview import overview
-from ghapp.web.pages.views.paging import PAGE_SIZE
+from ghapp.web.pages.views.paging import PAGE_SIZE, UnknownValueError, pool_note
 from ghapp.web.pages.views.system import audit_lines, system_page
 from ghapp.web.pages.views.wording import due, moment, page_duration
 from ghapp.wording import counted, time_of
@@ -233,10 +235,40 @@ def test_a_list_is_paged_and_a_page_beyond_the_end_is_the_last_page(page, shown,
 
 @pytest.mark.parametrize(
     "given",
-    [{}, {"state": "x", "sort": "x", "order": "x", "page": "0x1"}, {"page": "-1"}, {"page": "٣"}, {"page": "9" * 8}],
+    [{}, {"state": "", "sort": "", "order": "x", "page": "0x1"}, {"page": "-1"}, {"page": "٣"}, {"page": "9" * 8}],
 )
-def test_invalid_values_are_replaced_by_defaults(given):
+def test_invalid_pages_and_empty_values_are_replaced_by_defaults(given):
     assert read_query(given) == RunnerQuery()
+
+
+@pytest.mark.parametrize(
+    ("given", "begin"),
+    [
+        ({"state": "offlne"}, "This page has no state=offlne; did you mean offline? known are all, healed, "),
+        ({"sort": "x"}, "This page has no sort=x; known are name, pool, since, state."),
+        ({"state": "y" * 201}, f"This page has no state={'y' * 200}; known are "),
+    ],
+    ids=["state", "sort", "long"],
+)
+def test_an_unknown_filter_is_refused_with_the_known_ones(given, begin):
+    with pytest.raises(UnknownValueError, match=f"^{re.escape(begin)}"):
+        read_query(given)
+
+
+def test_lost_is_another_name_of_invalidated():
+    assert read_query({"state": "lost"}) == RunnerQuery("invalidated")
+
+
+@pytest.mark.parametrize(
+    ("pool", "note"),
+    [
+        ("", ""),
+        ("linux", ""),
+        ("linxu", "This page has no pool=linxu; did you mean linux? known are linux, mac."),
+    ],
+)
+def test_a_list_says_which_pools_it_has_where_the_selected_one_is_none_of_them(pool, note):
+    assert pool_note(pool, ["linux", "mac"]) == note
 
 
 def test_a_query_round_trips_through_its_address():
