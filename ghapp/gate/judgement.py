@@ -176,6 +176,7 @@ def judge_gate(question: GateRequest, known: ShardInputs, sources: ActiveShardSo
                 version=question.version,
                 failures=_failures(question, deploy, known, now),
                 changed=question.changed,
+                deploys=sources.deploys,
                 agents=tuple(
                     agent_facts(each, known.pods, known.deaths or (), shows_logs=known.shows_logs)
                     for each in sorted(mine.unhealthy, key=lambda each: each.name)[:MOST_AGENTS]
