@@ -222,6 +222,18 @@ class ApiClient:
                 return
         raise await self._no_such_runner(org, f"--runner {name}", name)
 
+    async def require_repository(self, org: str | None, pull: PullReference) -> None:
+        """Raises UnknownWorkflowJobError if other repositories have jobs, and none of them is of this pull request's.
+
+        Only jobs that wait, run or ended within the hour are looked at: without any of them nothing is raised.
+        """
+        jobs = [job for state in (None, "over") for job in await self.jobs(org, state, None, EVERY_JOB, None)]
+        known = {each["repository"].lower(): each["repository"] for each in jobs}
+        if known and pull.repository.lower() not in known:
+            why = f"no job that waits, runs or ended within the hour is of {pull.repository}"
+            names = meant(pull.repository, known.values(), "known are")
+            raise UnknownWorkflowJobError(f"--pull {pull.repository}#{pull.number}: {why}; {names}")
+
     async def _no_such_runner(self, org: str | None, subject: str, name_or_id: str) -> UnknownRunnerError:
         see = f"see `{shell_command('ghapp', 'runners', *([] if org is None else ['--org', org]))}`"
         near = None if name_or_id.isdecimal() else nearest(name_or_id, await self.runner_names(org), RUNNERS_ALIKE)
@@ -583,4 +595,5 @@ class PoolGate:
             tuple(Check(each["name"], each["passed"], each["text"], each["decides"]) for each in found["checks"]),
             tuple(NextStep(each["step"], each["why"]) for each in found["next"]),
             None if observed is None else datetime.fromisoformat(observed).timestamp(),
+            check_url=found["check_url"],
         )

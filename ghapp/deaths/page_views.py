@@ -35,7 +35,7 @@ from ghapp.deaths.texts import NAME, details, last_line, memory_text
 from ghapp.report.documents import Fact
 from ghapp.web.pages.views.charts import ChartView
 from ghapp.web.pages.views.deaths_chart import CHARTED, MOST_COUNTED, deaths_over_time
-from ghapp.web.pages.views.paging import Paging, filter_of, page_of, paged, query_string, text_of
+from ghapp.web.pages.views.paging import Paging, choice_of, filter_of, page_of, paged, pool_note, query_string, text_of
 from ghapp.web.pages.views.wording import Moment, TextPart, coded, moment, web_address
 from ghapp.wording import capitalized, counted, sentence
 from ghapp.workflow_jobs.page_views import Reads, StepLine
@@ -147,19 +147,23 @@ class DeathsPageView(NamedTuple):
     chart: ChartView
     charts: tuple[ChartLink, ...]
 
+    @property
+    def pool_note(self) -> str:
+        """Which pools there are, if the selected one is not among them."""
+        return pool_note(self.query.pool, self.pools)
+
 
 def read_query(given: Mapping[str, str]) -> DeathsQuery:
-    """Returns the query of an address; values that make no sense are taken as their defaults."""
-    days, cause, by = given.get("days", ""), given.get("cause", ""), given.get("by", "")
+    """Returns the query of an address; raises UnknownValueError for a filter that does not exist."""
     return DeathsQuery(
-        days=days if days in PERIODS else DEFAULT_PERIOD,
-        cause=cause if cause in CAUSES else "",
+        days=choice_of(given, "days", PERIODS, DEFAULT_PERIOD),
+        cause=choice_of(given, "cause", CAUSES),
         pool=filter_of(given, "pool"),
         node=filter_of(given, "node"),
         image=filter_of(given, "image"),
         text=text_of(given),
         page=page_of(given),
-        by=by if by in CHARTED else CHARTED[0],
+        by=choice_of(given, "by", CHARTED, CHARTED[0]),
     )
 
 

@@ -193,10 +193,13 @@ def sweeps_table(accounts: Iterable[Any]) -> RenderableType:
     numbers = ("runners", "suspects", "lost", "calls", "billable", "ms", "calls left", "next in")
     table = new_table("org", *numbers, "problem", sentences=["problem"])
     for each in accounts:
-        seen = (each.runners, each.suspects) if each.runners or not each.flaw else ("-", "-")  # the list failed
+        seen = (
+            (each.runners, len(each.absent.suspects)) if each.runners or not each.flaw else ("-", "-")
+        )  # the list failed
         cells = (*seen, each.losses.runners, each.calls, each.billable, round(each.milliseconds), each.left)
         table.add_row(each.org, *(str(cell) for cell in cells), f"{each.next_in:.0f} s", each.flaw)
     lines = [copyable(f"{each.org}: {each.losses.in_words}", "red") for each in accounts if each.losses.runners]
+    lines += [copyable(f"{each.org}: {each.absent.in_words}", "dim") for each in accounts if any(each.absent)]
     for each in (each for each in accounts if each.flaw):
         why = blindness_of(each.flaw, each.org)
         lines.append(copyable(f"{each.org}: {why.meaning} ({each.flaw})", "yellow"))

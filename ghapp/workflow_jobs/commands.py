@@ -102,6 +102,8 @@ def jobs(
         selected = await client.jobs(org, state, pool, search, reference)
         if runner and not selected:
             await client.require_runner(org, runner)
+        if reference is not None and not selected:
+            await client.require_repository(org, reference)
         return selected
 
     found = query_of_pool(read, org, pool)

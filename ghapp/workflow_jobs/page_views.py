@@ -13,7 +13,7 @@ from urllib.parse import urlencode
 
 from ghapp.deaths.job_outcome import JobOutcome, JobSummary, job_summary, next_steps
 from ghapp.deaths.job_story import StoryStep, job_story
-from ghapp.web.pages.views.paging import Paging, filter_of, page_of, paged, query_string, text_of
+from ghapp.web.pages.views.paging import Paging, choice_of, filter_of, page_of, paged, pool_note, query_string, text_of
 from ghapp.web.pages.views.wording import Moment, exact, moment, page_duration, web_address
 from ghapp.wording import capitalized, sentence
 from ghapp.workflow_jobs.demand import PoolDemand, demand
@@ -127,12 +127,16 @@ class JobsPageView(NamedTuple):
     hidden: int
     paging: Paging
 
+    @property
+    def pool_note(self) -> str:
+        """Which pools there are, if the selected one is not among them."""
+        return pool_note(self.query.pool, self.pool_names)
+
 
 def read_query(given: Mapping[str, str]) -> JobsQuery:
-    """Returns the query of an address; values that make no sense are taken as their defaults."""
-    state = given.get("state", "")
+    """Returns the query of an address; raises UnknownValueError for a filter that does not exist."""
     return JobsQuery(
-        state=state if state in (EVERY, *JOB_STATES) else OPEN,
+        state=choice_of(given, "state", (*JOB_STATES, EVERY), OPEN),
         pool=filter_of(given, "pool"),
         text=text_of(given),
         page=page_of(given),

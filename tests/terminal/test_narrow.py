@@ -11,6 +11,7 @@ from rich.console import Console, Group
 
 from ghapp.doctor.finding import FindingCounts, ok, warning, wrong
 from ghapp.report.remaining_losses import RemainingLoss, RemainingLosses
+from ghapp.runners.absence import AbsentRunners
 from ghapp.terminal import death_tables, job_tables, tables
 
 NOW, AT = 1_795_338_611.0, "2026-11-22T09:10:11Z"
@@ -131,7 +132,14 @@ QUEUE = {
     "idle": 3,
     "unserved": 4,
 }
-SWEEP = {"org": name("o"), "runners": 100_000, "suspects": 3, "calls": 1_000, "billable": 5, "milliseconds": 73_000.0}
+SWEEP = {
+    "org": name("o"),
+    "runners": 100_000,
+    "absent": AbsentRunners((name("r"),), (name("s"),)),
+    "calls": 1_000,
+    "billable": 5,
+    "milliseconds": 73_000.0,
+}
 SWEEP |= {"losses": RemainingLosses(2, (RemainingLoss(name("p"), 2, "waiting", "", SENTENCE),))}
 SWEEP |= {"left": 2_000, "next_in": 60.0, "flaw": "RateLimited"}
 TOKEN = {"id": "1f2e3d4c5b6a", "name": name("t"), "orgs": (name("o"), name("q")), "scopes": ("read", "claim")}

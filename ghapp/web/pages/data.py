@@ -242,8 +242,8 @@ class PageData:
         return await self._lines.read(org_state.installation.id, prepare, org_state, runners)
 
     async def history_pools(self, org_state: OrgState) -> list[str]:
-        """Returns the pools with a history, by name."""
-        return await self._history.pools(org_state.installation.id)
+        """Returns the pools with a history, and the present ones, by name."""
+        return sorted({*await self._history.pools(org_state.installation.id), *await self._reader.pools(org_state)})
 
     async def history(self, org_state: OrgState, pool: str, span: ChartSpan) -> dict[int, HistoryStep]:
         """Returns the stored steps of a span, by their begin; of an empty pool those of all."""

@@ -29,7 +29,7 @@ from ghapp.deaths.patterns import DeathPattern, PatternKind
 from ghapp.deaths.rerun import AUTO, WHY_NOT, Rerun, RerunNote, RerunRefusal, RerunRules, RerunState, why_not
 from ghapp.deaths.store import identity
 from ghapp.web.pages.views.deaths_chart import CHARTED, MOST_COUNTED
-from ghapp.web.pages.views.paging import PAGE_SIZE
+from ghapp.web.pages.views.paging import PAGE_SIZE, UnknownValueError
 from tests.rules.builders import NOW
 
 DAY = 86_400.0
@@ -101,7 +101,14 @@ def test_deaths_are_selected_by_period_cause_pool_node_image_and_text(query, fou
 def test_a_query_is_parsed_from_its_own_address_and_invalid_values_are_defaults():
     query = DeathsQuery("30", "vanished", "a b", "node&1", "img:7", "x", 2, "node")
     assert read_query(dict(parse_qsl(query.address()[1:]))) == query
-    assert read_query({"days": "8", "cause": "clean-exit", "page": "0x", "by": "image"}) == DeathsQuery()
+    assert read_query({"days": "", "cause": "", "page": "0x", "by": ""}) == DeathsQuery()
+
+
+@pytest.mark.parametrize("given", [{"days": "8"}, {"cause": "clean-exit"}, {"by": "image"}])
+def test_an_unknown_filter_of_deaths_is_refused(given):
+    ((name, value),) = given.items()
+    with pytest.raises(UnknownValueError, match=f"^This page has no {name}={value}; "):
+        read_query(given)
     assert DeathsQuery().address() == "?"
     assert "clean-exit" not in CAUSES
 

@@ -6,7 +6,7 @@ import pytest
 
 from ghapp.deaths.job_death import RunnerAfter
 from ghapp.deaths.job_outcome import NOTHING_KNOWN, JobOutcome, job_summary, next_steps
-from ghapp.web.pages.views.paging import HIGHEST_PAGE, PAGE_SIZE
+from ghapp.web.pages.views.paging import HIGHEST_PAGE, PAGE_SIZE, UnknownValueError
 from ghapp.workflow_jobs.job_queue import JobQueue, QueueInputs
 from ghapp.workflow_jobs.job_steps import JobSteps
 from ghapp.workflow_jobs.page_views import (
@@ -94,12 +94,16 @@ def test_jobs_are_selected_by_state_pool_and_text(query, ids):
     assert shown(found, query) == ids
 
 
-def test_a_query_is_parsed_from_its_own_address_and_invalid_values_are_defaults():
+def test_a_query_is_parsed_from_its_own_address_and_an_unknown_state_is_refused():
     query = JobsQuery("running", "a b", "x&y", 3)
     assert query.address() == "?state=running&pool=a+b&text=x%26y&page=3"
     assert read_query({"state": "running", "pool": "a b", "text": " x&y ", "page": "3"}) == query
     for page in ("-1", "x", "٣", str(10 * HIGHEST_PAGE)):
-        assert read_query({"state": "dead", "page": page}) == JobsQuery()
+        assert read_query({"state": "", "page": page}) == JobsQuery()
+    with pytest.raises(
+        UnknownValueError, match=r"^This page has no state=dead; known are all, over, queued, running\.$"
+    ):
+        read_query({"state": "dead"})
 
 
 def test_a_thousand_jobs_are_paged():
