@@ -10,7 +10,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from ghapp.deaths.job_outcome import failure_text
-from ghapp.deaths.job_story import HELD
+from ghapp.deaths.job_story import HELD, StoryStep
 from ghapp.deaths.texts import details
 from ghapp.terminal.tables import (
     ShrinkingTable,
@@ -138,7 +138,8 @@ def _explanation(document: Mapping[str, Any], page: str | None) -> list[Text]:
     state, why = document["state"], document["why"]
     if document["summary"] is None:
         head.append(" ended" if state == "over" else f" is {state}", STATE_COLOURS[state])
-    story = [(to_the_second(each["at"]), each["text"]) for each in document["story"]]
+    events = [each for each in document["story"] if why is None or each["step"] != StoryStep.WAITS]  # the head has why
+    story = [(to_the_second(each["at"]), each["text"]) for each in events]
     width = max((len(at) for at, _ in story), default=0)
     death = document["death"]
     lines = [] if death is None else [*details(death["cause"], death["memory_limit"], death["last_line"])]
@@ -155,7 +156,7 @@ def _explanation(document: Mapping[str, Any], page: str | None) -> list[Text]:
     if why is None:
         head.append(visible(_without_reason(document)))
         return [head, *(copyable(f"  {line}") for line in lines)]
-    head.append(f": {why['reason']} since {to_the_second(why['since'])}")
+    head.append(visible(f" since {to_the_second(why['since'])}: {why['text']} ({why['reason']})"))
     if why["ahead"] is not None:
         typical = why["typical_wait_seconds"]
         usual = "" if typical is None else f"; {usual_wait(duration(typical))}"

@@ -223,7 +223,7 @@ def test_the_page_of_a_queued_job_explains_it_with_steps_as_sentences():
     (step,) = page.steps
     assert (step.step, step.why, step.is_command) == (
         "Register a runner with the label gpu.",
-        "GitHub fails the job after 24 hours.",
+        "GitHub fails a job that waits for 24 hours.",
         False,
     )
     assert (page.started, page.ran, page.ended) == (None, "", None)
