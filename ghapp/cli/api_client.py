@@ -222,17 +222,17 @@ class ApiClient:
                 return
         raise await self._no_such_runner(org, f"--runner {name}", name)
 
-    async def require_repository(self, org: str | None, pull: PullReference) -> None:
-        """Raises UnknownWorkflowJobError if other repositories have jobs, and none of them is of this pull request's.
+    async def other_repositories(self, org: str | None, pull: PullReference) -> str:
+        """Returns which repositories have jobs that wait, run or ended within the hour, and which one was meant.
 
-        Only jobs that wait, run or ended within the hour are looked at: without any of them nothing is raised.
+        Empty if the pull request's repository is one of them, or if there are none. That it is none of them does not
+        show that it is unknown: it may have been quiet for an hour.
         """
         jobs = [job for state in (None, "over") for job in await self.jobs(org, state, None, EVERY_JOB, None)]
         known = {each["repository"].lower(): each["repository"] for each in jobs}
-        if known and pull.repository.lower() not in known:
-            why = f"no job that waits, runs or ended within the hour is of {pull.repository}"
-            names = meant(pull.repository, known.values(), "known are")
-            raise UnknownWorkflowJobError(f"--pull {pull.repository}#{pull.number}: {why}; {names}")
+        if not known or pull.repository.lower() in known:
+            return ""
+        return meant(pull.repository, known.values(), "repositories with jobs of the last hour are")
 
     async def _no_such_runner(self, org: str | None, subject: str, name_or_id: str) -> UnknownRunnerError:
         see = f"see `{shell_command('ghapp', 'runners', *([] if org is None else ['--org', org]))}`"

@@ -75,20 +75,21 @@ _KINDS: Mapping[str | None, str] = {
 }
 
 
-def no_jobs(state: str | None, searched: Sequence[str], places: Sequence[str]) -> RenderableType:
+def no_jobs(state: str | None, searched: Sequence[str], places: Sequence[str], others: str = "") -> RenderableType:
     """Returns the sentence in place of an empty list.
 
     Args:
         state: as of `ghapp jobs`; None: any.
         searched: what jobs of the last 30 days were searched by, or empty texts.
         places: the pool and the organization that they were looked for in, or empty texts.
+        others: which repositories have jobs, if the one that they were searched by has none.
     """
     is_search = any(searched)
     kind = "job" if is_search and state is None else _KINDS[state]
     of = "".join(f" of {each}" for each in (*searched, *places) if each)
     ended = "jobs that ended are listed for an hour; --runner, --sha and --pull find those of 30 days"
     known = ended if state in ("over", "failed") and not is_search else KNOWN_JOBS
-    return copyable(f"no {kind}{of} is known: {known}")
+    return copyable(f"no {kind}{of} is known: {known}{f'; {others}' if others else ''}")
 
 
 def _since(document: Mapping[str, Any]) -> str | None:

@@ -193,9 +193,8 @@ def sweeps_table(accounts: Iterable[Any]) -> RenderableType:
     numbers = ("runners", "suspects", "lost", "calls", "billable", "ms", "calls left", "next in")
     table = new_table("org", *numbers, "problem", sentences=["problem"])
     for each in accounts:
-        seen = (
-            (each.runners, len(each.absent.suspects)) if each.runners or not each.flaw else ("-", "-")
-        )  # the list failed
+        is_listed = bool(each.runners) or not each.flaw
+        seen = (each.runners, len(each.absent.suspects)) if is_listed else ("-", "-")
         cells = (*seen, each.losses.runners, each.calls, each.billable, round(each.milliseconds), each.left)
         table.add_row(each.org, *(str(cell) for cell in cells), f"{each.next_in:.0f} s", each.flaw)
     lines = [copyable(f"{each.org}: {each.losses.in_words}", "red") for each in accounts if each.losses.runners]
