@@ -38,7 +38,7 @@ FLOAT_NOISE = 1e-9
 UNPROVEN_SECONDS = 3600.0
 """A fuse that closed without a proof, as in dry-run, gives another mass loss no new first batch for so long."""
 
-LATE_SECONDS = 4200.0
+LATE_SUCCESSORS_SECONDS = 4200.0
 """A successor comes within an hour of its request, and is listed some minutes later. After that none is looked for: the
 churn of the time before the batch is forgotten some day.
 """
@@ -483,7 +483,7 @@ def _next_stopped(fuse: Fuse, counts: FuseCounts, now: float, limits: FuseLimits
     """
     if fuse.reason is FuseReason.REQUEST_NOT_ACCEPTED and (counts.accepted or not counts.in_batch):
         return replace(fuse, position=Position.PROVING, reason=FuseReason.REQUEST_ACCEPTED, stopped_at=None)
-    is_in_time = counts.proving_seconds <= LATE_SECONDS
+    is_in_time = counts.proving_seconds <= LATE_SUCCESSORS_SECONDS
     if fuse.reason is FuseReason.BATCH_NEVER_ONLINE and counts.successors and not counts.pending and is_in_time:
         return _go_on(fuse, counts, now, limits)
     if counts.calm_seconds < limits.window_seconds or fuse.reason is FuseReason.UNREADABLE:

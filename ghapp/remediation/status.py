@@ -27,9 +27,9 @@ from ghapp.runners.verdict import (
     Reason,
     State,
     Verdict,
+    deferred_at,
     is_absent,
     may_run_an_unknown_job,
-    missing_since,
     needs_no_replacement,
     runs_a_job,
 )
@@ -255,10 +255,9 @@ def _retired(evidence: Evidence, verdict: Verdict) -> ReplacementStatus:
 def _suspect(evidence: Evidence, verdict: Verdict, terms: ReplacementTerms, now: float) -> ReplacementStatus:
     if (block := _job(evidence, now) or _github(evidence, terms)) is not None:
         return _waiting(block, verdict.since)
-    deferred_at = evidence.deliveries_behind_at
-    if deferred_at is not None and is_absent(evidence) and deferred_at >= missing_since(evidence):
+    if (since := deferred_at(evidence)) is not None:
         text = "deliveries are missing or late, and its job may have ended unseen; it is confirmed within an hour"
-        return _waiting((ReplacementBlocker.DELIVERIES_MISSING, text, False), deferred_at)
+        return _waiting((ReplacementBlocker.DELIVERIES_MISSING, text, False), since)
     text = "the runner is asked for again, and a second 404 of GitHub confirms the loss"
     return ReplacementStatus(ReplacementStage.SUSPECT, text, verdict.since)
 

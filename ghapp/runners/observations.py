@@ -25,10 +25,12 @@ from ghapp.runners.verdict import (
 )
 
 OVERTAKING_SECONDS = 180.0
-"""No sweep or confirmation runs longer than this; see `jobs`."""
+"""No sweep or confirmation runs longer than this; see `ghapp.queue.jobs`."""
 
 LIST_LAG_SECONDS = 300.0
-"""Lists were observed to be 50 s stale; the limit is six times that."""
+"""Lists were observed to be 50 s stale. Where a staler one would end a doubt wrongly, the limit is six times that.
+`STALE_LIST_SECONDS` is for what later answers correct.
+"""
 
 OMITTED_SECONDS = (60.0, 180.0)
 """How long lists that lack a runner are no hint after a GET found it: at first, and the maximum; an observation that is
