@@ -78,7 +78,7 @@ def github_urls(environ: Mapping[str, str], host: str = GITHUB_COM) -> GitHubUrl
     except ConfigurationError as error:
         mistakes += error.mistakes
     try:
-        web = link_url(environ, GITHUB_WEB, _web_url_of(api) if api else f"https://{host}")
+        web = _web_url(environ, _web_url_of(api) if api else f"https://{host}")
     except ConfigurationError as error:
         mistakes += error.mistakes
     if mistakes:
@@ -86,6 +86,15 @@ def github_urls(environ: Mapping[str, str], host: str = GITHUB_COM) -> GitHubUrl
     urls = GitHubUrls(api or _api_url_of(web), web)
     _require_one_github(urls)
     return urls
+
+
+def _web_url(environ: Mapping[str, str], default: str) -> str:
+    web = link_url(environ, GITHUB_WEB, default)
+    parts = urlsplit(web)
+    if parts.path:
+        right = f"{parts.scheme}://{parts.netloc}"
+        raise ConfigurationError(f"{GITHUB_WEB}: {shown(web)} is not valid; GitHub's pages have no path: {right}")
+    return web
 
 
 def _require_one_github(urls: GitHubUrls) -> None:

@@ -6,9 +6,10 @@ import os
 import re
 import stat
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import ParamSpec, TypeVar
 
 import msgspec
 
@@ -29,6 +30,10 @@ VARIABLES = (
 KEPT_NAME = "app.json"
 
 _TOKEN = re.compile(r"[\w.~+/=-]+", re.ASCII)
+_APP_ID = re.compile(r"[\w.-]+", re.ASCII)
+
+T = TypeVar("T")
+P = ParamSpec("P")
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,16 +91,21 @@ class CreatedApp:
 _kept = msgspec.json.Decoder(CreatedApp)
 
 
-def read_credentials(environ: Mapping[str, str], state_dir: Path) -> AppCredentials | None:
+def read_credentials(environ: Mapping[str, str], state_dir: Path | None) -> AppCredentials | None:
     """Returns the environment's credentials, else those of the App that /setup created; None if there are neither.
 
+    `state_dir`: where /setup writes; None if it is not known.
+
     Raises:
-        ConfigurationError: as `given` and `kept`.
+        ConfigurationError: as `given`, `given_client` and `kept`, with each mistake.
     """
-    credentials = given(environ)
-    if credentials is None and (app := kept(state_dir)) is not None:
+    mistakes: list[str] = []
+    credentials = _collect(mistakes, given, environ)
+    client = _collect(mistakes, given_client, environ)
+    if mistakes:
+        raise ConfigurationError(*mistakes)
+    if credentials is None and state_dir is not None and (app := kept(state_dir)) is not None:
         credentials = app.credentials
-    client = given_client(environ)
     if credentials is None or client is None:
         return credentials
     return replace(credentials, client=client)
@@ -105,21 +115,42 @@ def given(environ: Mapping[str, str]) -> AppCredentials | None:
     """Returns the credentials in the environment; None if no variable of them is set.
 
     Raises:
-        ConfigurationError: only some are set, a file is unreadable or world-readable, or the key is not a PEM key.
+        ConfigurationError: with each mistake: only some are set, the id has a blank, a file is unreadable or
+            world-readable, or the key is not a PEM key.
     """
+    mistakes: list[str] = []
     app_id = environ.get("GHAPP_APP_ID", "").strip()
-    private_key = _secret(environ, "GHAPP_PRIVATE_KEY").replace("\\n", "\n").strip()
-    secrets = _secrets(environ, "GHAPP_WEBHOOK_SECRET")
+    if app_id and not _APP_ID.fullmatch(app_id):
+        mistakes.append("GHAPP_APP_ID: it takes the App's id or client id: digits, or letters and digits, no blanks")
+    private_key = _collect(mistakes, _private_key, environ)
+    secrets = _collect(mistakes, _secrets, environ, "GHAPP_WEBHOOK_SECRET")
     values = {"GHAPP_APP_ID": app_id, "GHAPP_PRIVATE_KEY": private_key, "GHAPP_WEBHOOK_SECRET": secrets}
-    if not any(values.values()):
+    if not mistakes and not any(values.values()):
         return None
-    missing = [name for name, value in values.items() if not value]
+    missing = [name for name, value in values.items() if value is not None and not value]  # None has its mistake
     if missing:
         all_three = f"set all of {', '.join(values)}, or none"
-        raise ConfigurationError(f"{missing[0]}: not set, though other App credentials are; {all_three}")
-    named = "GHAPP_PRIVATE_KEY_FILE" if environ.get("GHAPP_PRIVATE_KEY_FILE") else "GHAPP_PRIVATE_KEY"
-    _require_key(private_key, named)
+        mistakes.append(f"{' and '.join(missing)}: not set, though other App credentials are; {all_three}")
+    if mistakes or not private_key or not secrets:
+        raise ConfigurationError(*mistakes)
     return AppCredentials(app_id, private_key + "\n", secrets)
+
+
+def _private_key(environ: Mapping[str, str]) -> str:
+    private_key = _secret(environ, "GHAPP_PRIVATE_KEY").replace("\\n", "\n").strip()
+    if private_key:
+        named = "GHAPP_PRIVATE_KEY_FILE" if environ.get("GHAPP_PRIVATE_KEY_FILE") else "GHAPP_PRIVATE_KEY"
+        _require_key(private_key, named)
+    return private_key
+
+
+def _collect(mistakes: list[str], read: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | None:
+    """Returns what `read` returns; None if that raises mistakes, which are added to the others."""
+    try:
+        return read(*args, **kwargs)
+    except ConfigurationError as error:
+        mistakes += error.mistakes
+        return None
 
 
 def given_client(environ: Mapping[str, str]) -> SignInClient | None:

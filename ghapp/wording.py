@@ -54,6 +54,12 @@ def sentence(text: str) -> str:
     return f"{capitalized(text)}."
 
 
+def bounded(parts: Iterable[str], most: int) -> list[str]:
+    """Returns the first parts, and how many others there are as the last one: `["a", "b", "7 more"]`."""
+    found = list(parts)
+    return found[:most] + ([f"{len(found) - most:,} more"] if len(found) > most else [])
+
+
 MOST_NAMED = 5
 
 SHORTEST_PART = 3

@@ -214,7 +214,7 @@ def _dated(change: Change, view: OrgView) -> Change:
     fuse = view.fuses.get(change.subject)
     if change.topic is not Topic.FUSE or change.level or fuse is None:
         return change
-    return change._replace(at=fuse.healed_at or change.at, detail=fuse.reason.value or change.detail)
+    return change._replace(at=fuse.closed_at or change.at, detail=fuse.reason.value or change.detail)
 
 
 async def _send(context: JobContext, notifier: Notifier, now: float) -> None:

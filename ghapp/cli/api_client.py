@@ -222,6 +222,18 @@ class ApiClient:
                 return
         raise await self._no_such_runner(org, f"--runner {name}", name)
 
+    async def other_repositories(self, org: str | None, pull: PullReference) -> str:
+        """Returns which repositories have jobs that wait, run or ended within the hour, and which one was meant.
+
+        Empty if the pull request's repository is one of them, or if there are none. That it is none of them does not
+        show that it is unknown: it may have been quiet for an hour.
+        """
+        jobs = [job for state in (None, "over") for job in await self.jobs(org, state, None, EVERY_JOB, None)]
+        known = {each["repository"].lower(): each["repository"] for each in jobs}
+        if not known or pull.repository.lower() in known:
+            return ""
+        return meant(pull.repository, known.values(), "repositories with jobs of the last hour are")
+
     async def _no_such_runner(self, org: str | None, subject: str, name_or_id: str) -> UnknownRunnerError:
         see = f"see `{shell_command('ghapp', 'runners', *([] if org is None else ['--org', org]))}`"
         near = None if name_or_id.isdecimal() else nearest(name_or_id, await self.runner_names(org), RUNNERS_ALIKE)
@@ -583,4 +595,5 @@ class PoolGate:
             tuple(Check(each["name"], each["passed"], each["text"], each["decides"]) for each in found["checks"]),
             tuple(NextStep(each["step"], each["why"]) for each in found["next"]),
             None if observed is None else datetime.fromisoformat(observed).timestamp(),
+            check_url=found["check_url"],
         )

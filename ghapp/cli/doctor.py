@@ -35,12 +35,13 @@ def doctor(*, only_problems: bool, as_json: bool) -> None:
     code, url, findings = FAILED, None, list[Finding]()
     try:
         settings = settings_here()
-        url, findings = settings.url, run(_findings(settings))
     except ConfigurationError as error:
         if not error.mistakes:
             raise
         code, findings = MISUSED, of_mistakes(error)
         click.echo("ghapp: correct this first", err=True)
+    else:  # what a server refuses to a token is no mistake of the set-up
+        url, findings = settings.url, run(_findings(settings))
     counts = FindingCounts.of(findings)
     shown = [each for each in findings if each.status is not FindingStatus.OK or not only_problems]
     if as_json:

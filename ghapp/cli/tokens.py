@@ -18,6 +18,7 @@ from ghapp.cli.options import HelpfulGroup, NameChoice
 from ghapp.errors import GhappError
 from ghapp.installations.installation import Installation
 from ghapp.store.stores import Stores
+from ghapp.wording import time_of
 
 MOST_DAYS = 3_650
 
@@ -71,6 +72,7 @@ def create_token(
     secret, created = run(create())
     if not as_json:
         click.echo(secret)
+        click.echo(f"ghapp: it is valid until {time_of(created.expires_at)}", err=True)  # `$(…)` takes the token alone
         return
     shown = {"id": created.id, "token": secret, "name": name, "orgs": orgs, "scopes": scopes}
     click.echo(json.dumps({**shown, "expires_at": timestamp(created.expires_at)}))

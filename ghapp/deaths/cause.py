@@ -238,18 +238,19 @@ HAPPENED = {
     Cause.UNKNOWN: "The runner ended, and its end left no evidence",
 }
 
+_AS_IT_IS = " and can be re-run unchanged."
 _NOT_YOURS = {
     Cause.CLEAN_EXIT: "The runner did not affect the job's result.",
     Cause.HOST_OOM: "No line of your code failed, but the job and the runner together needed more memory than their"
     " limit.",
     Cause.GUEST_OOM_OR_KILL: "No line of your code is known to have failed; if memory ran out, the job used more than"
     " its machine has.",
-    Cause.TERMINATED: "It was not your code: the job was interrupted and can be re-run unchanged.",
-    Cause.EXTERNAL_TEARDOWN: "It was not your code: the job was interrupted and can be re-run unchanged.",
+    Cause.TERMINATED: "It was not your code: the job was interrupted" + _AS_IT_IS,
+    Cause.EXTERNAL_TEARDOWN: "It was not your code: the job was interrupted" + _AS_IT_IS,
     Cause.CRASH: "It is most likely not your code, unless a step of the job stopped the runner or used up its machine.",
     Cause.VERSION_DEPRECATED: "It was not your code: no job can run there until the runner is updated.",
-    Cause.DELETED_REGISTRATION: "It was not your code: the job was interrupted and can be re-run unchanged.",
-    Cause.VANISHED: "It was most likely not your code: the job was interrupted and can be re-run unchanged.",
+    Cause.DELETED_REGISTRATION: "It was not your code: the job was interrupted" + _AS_IT_IS,
+    Cause.VANISHED: "It was most likely not your code: the job was interrupted" + _AS_IT_IS,
     Cause.LOST_COMMUNICATION: "It is most likely not your code, unless a step of the job used up the machine's memory"
     " or disk.",
     Cause.UNKNOWN: "It is unknown whether your code contributed.",
@@ -277,12 +278,6 @@ def needed_change(cause: Cause, reason: str) -> str:
     return _BEFORE_A_RERUN.get(reason) or _BEFORE_A_RERUN.get(cause, "")
 
 
-def rerun_step(cause: Cause, reason: str) -> str:
-    """Returns what the developer of a job that failed by this death does next."""
-    rerun, change = "run it again at GitHub (Re-run jobs)", needed_change(cause, reason)
-    return f"{change}; then {rerun}" if change else rerun
-
-
 def rerun_label(cause: Cause, reason: str) -> str:
     """Returns the text of the button that runs the job again: at most 20 characters, as GitHub permits."""
     return "Re-run anyway" if needed_change(cause, reason) else "Re-run this job"
@@ -291,9 +286,11 @@ def rerun_label(cause: Cause, reason: str) -> str:
 NO_JOB = "No job is known to have been interrupted."
 
 
-def not_yours(cause: Cause, reason: str, *, has_job: bool = True) -> str:
-    """Returns whether the job's code caused the death, for its developer: one sentence, the second of a post-mortem.
+def not_yours(cause: Cause, reason: str, *, has_job: bool = True, is_run_again: bool = False) -> str:
+    """Returns whether the job's code caused the death, for its developer: one sentence, after what happened.
 
-    Without a known job there is no code: the runner was idle, or no delivery has shown its job.
+    Without a known job there is no code: the runner was idle, or no delivery has shown its job. That a job can be
+    re-run is left out if it was run again.
     """
-    return _USED_UP.get(reason, _NOT_YOURS[cause]) if has_job else NO_JOB
+    text = _USED_UP.get(reason, _NOT_YOURS[cause]) if has_job else NO_JOB
+    return f"{text.removesuffix(_AS_IT_IS)}." if is_run_again and text.endswith(_AS_IT_IS) else text

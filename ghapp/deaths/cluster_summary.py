@@ -24,7 +24,7 @@ every 20 s.
 BRIDGED_SECONDS = 600.0
 """After a longer gap between two checks, the time between them counts as unknown."""
 
-LATE_SECONDS = 900.0
+DEATH_DELAY_SECONDS = 900.0
 """Maximum delay until a death is recorded, and until its cause is final."""
 
 MOST_DEATHS = 1_000
@@ -68,7 +68,7 @@ def unread_since(before: ClusterSummary | None, now: float) -> float:
     week_ago = now - WEEK_SECONDS
     if before is None or before.deaths_since is None:
         return week_ago
-    return max(before.at - LATE_SECONDS, week_ago)
+    return max(before.at - DEATH_DELAY_SECONDS, week_ago)
 
 
 def continued(before: ClusterSummary | None, now: float) -> ClusterSummary | None:

@@ -13,6 +13,7 @@ from typing import NamedTuple, Protocol
 from ghapp.deaths.cause import JOB_REASONS, Cause, OwnReason, advice_for, fitting_advice
 from ghapp.deaths.classify import OURS, OUTSIDE, Classification, classify, disruption
 from ghapp.deaths.runner_log import LONGEST_LINE, read_runner_log
+from ghapp.pods.phantom_kinds import Phantom, PhantomReason
 from ghapp.pods.pod import Container, Ended, Pod
 from ghapp.runners.evidence import Evidence
 from ghapp.workflow_jobs.job import Job
@@ -49,10 +50,25 @@ class DeadJob(NamedTuple):
 
 
 class Sighting(NamedTuple):
-    """What was seen of a runner, and when (epoch seconds): one of the keys of `post_mortem.SIGHTINGS` in the report."""
+    """What was seen of a runner, and when (epoch seconds): one of the keys of `SIGHTINGS`, or of another version."""
 
     at: float
     what: str
+
+    @property
+    def text(self) -> str:
+        """The same in words."""
+        return SIGHTINGS.get(self.what, self.what)
+
+
+SIGHTINGS = {
+    "job-started": "the job started",
+    "online": "GitHub listed the runner as online",
+    "offline": "GitHub listed the runner as offline",
+    "registration-missing": "the registration of the runner was missing",
+    "removed-by-controller": "the runner's controller removed it",
+    "job-ended": "GitHub ended the job",
+}
 
 
 class Death(NamedTuple):
@@ -159,6 +175,18 @@ def vanished(pod: Pod, at: float, next_created_at: float | None = None) -> Death
     known = disruption(pod) or next((each for each in (pod.reason, pod.disruption) if each in OUTSIDE), "")
     reason = known or (OwnReason.DELETED if pod.deleting_since is not None else OwnReason.POD_GONE)
     return _death(pod, Classification(Cause.VANISHED, str(reason), advice_for(Cause.VANISHED, reason, pod.message)), at)
+
+
+def with_phantom(death: Death, phantom: Phantom) -> Death:
+    """Returns the death with the phantom's step as its advice, if its pod disappeared and left this phantom.
+
+    One fault has one advice, also after the phantom was deleted. An end that the cluster explains keeps its own advice.
+    """
+    is_left = phantom.reason is PhantomReason.POD_LOST and death.reason in (OwnReason.POD_GONE, OwnReason.DELETED)
+    if not is_left or (death.runner_name, death.namespace) != (phantom.subject, phantom.namespace):
+        return death
+    step = f"{phantom.advice[:1].lower()}{phantom.advice[1:]}"
+    return death._replace(advice=f"Its pod disappeared and left its EphemeralRunner, which is a phantom: {step}")
 
 
 def with_more_lines(death: Death, log: Sequence[str]) -> Death:

@@ -11,12 +11,21 @@ from enum import StrEnum
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from ghapp.deaths.cause import HAPPENED, OwnReason, needed_change, not_yours, rerun_step
-from ghapp.deaths.death import DeadJob, Death
-from ghapp.deaths.job_death import RunnerAfter
-from ghapp.deaths.rerun import AUTO, Rerun, RerunNote, RerunRefusal, RerunState, why_not
+from ghapp.deaths.cause import HAPPENED, OwnReason, needed_change
+from ghapp.deaths.death import Death
+from ghapp.deaths.job_outcome import (
+    A_STEP_FAILED,
+    NOT_TO_REPEAT,
+    JobOutcome,
+    conclusion_text,
+    known_of_runner,
+    runner_text,
+    where_text,
+    within,
+)
+from ghapp.deaths.rerun import AUTO, RerunRefusal, RerunState, why_not
 from ghapp.untrusted_text import shell_command
-from ghapp.wording import clock_time, duration
+from ghapp.wording import duration
 from ghapp.workflow_jobs.capacity import NOT_ASSIGNED_SECONDS
 from ghapp.workflow_jobs.explanation import QueueExplanation
 from ghapp.workflow_jobs.job import Job, is_over
@@ -30,6 +39,7 @@ class StoryStep(StrEnum):
     QUEUED = "queued"
     WAITS = "waits"
     TAKEN = "taken"
+    SEEN = "seen"
     DIED = "died"
     ENDED = "ended"
     CAUSE = "cause"
@@ -45,7 +55,7 @@ class StoryEvent(NamedTuple):
 
     `command` runs the job again, where that is still to be done; `needs_change`: it ends in the same way unless
     something is changed first. `follows_rerun`: it came of the re-run, and stands after it: GitHub's dates are whole
-    seconds, of another clock.
+    seconds, of another clock. `job_id`: of the later attempt that it is about.
     """
 
     at: float | None
@@ -54,6 +64,7 @@ class StoryEvent(NamedTuple):
     follows_rerun: bool = False
     command: str = ""
     needs_change: bool = False
+    job_id: int | None = None
 
     @property
     def before_command(self) -> str:
@@ -64,82 +75,6 @@ class StoryEvent(NamedTuple):
     def full_text(self) -> str:
         """The text with the command between backticks; the text itself may have backticks of anybody's names."""
         return f"{self.before_command}`{self.command}`" if self.command else self.text
-
-
-class LaterAttempt(NamedTuple):
-    """The latest attempt of a job's run, and where it is in words: `running on runner linux-1`."""
-
-    attempt: int
-    job_id: int
-    where: str
-
-
-class JobSummary(NamedTuple):
-    """How the runner of a job died, and whether the job runs again: what every surface begins with.
-
-    Attributes:
-        text: how the runner died, as a part of a sentence.
-        again: whether the job runs again; the latest attempt, if one is known.
-        later: that attempt; None without one.
-    """
-
-    text: str
-    again: str
-    later: LaterAttempt | None = None
-
-    def __str__(self) -> str:
-        return f"{self.text}; {self.again}"
-
-
-class FailedBy(StrEnum):
-    """What a job failed by. `pending`: its runner's death is being looked for; `job`: its runner did not die."""
-
-    RUNNER = "runner"
-    STEP = "step"
-    JOB = "job"
-    PENDING = "pending"
-    UNKNOWN = "unknown"
-
-
-_FAILED_BY = {
-    FailedBy.STEP: "a step failed",
-    FailedBy.JOB: "its runner did not die",
-    FailedBy.PENDING: "cause being looked for",
-    FailedBy.UNKNOWN: "cause not known",
-}
-
-
-class JobOutcome(NamedTuple):
-    """What is known of a job beside its deliveries.
-
-    Attributes:
-        death: of its runner while it ran; None if none is known.
-        rerun: its one re-run by ghapp; None if none was requested.
-        note: why the last try sent no request; None if there was none.
-        attempts: jobs that may be other attempts of it, see `other_attempts`.
-        reruns: re-runs of these attempts by ghapp.
-        exited: True if a normal end of its runner is on record.
-        runner_after: what is known of its runner after its end; None if that was not looked up, or says nothing.
-    """
-
-    death: Death | None = None
-    rerun: Rerun | None = None
-    note: RerunNote | None = None
-    attempts: tuple[Job, ...] = ()
-    reruns: tuple[Rerun, ...] = ()
-    exited: bool = False
-    runner_after: RunnerAfter | None = None
-
-
-NOTHING_KNOWN = JobOutcome()
-
-
-class JobStep(NamedTuple):
-    """What the developer of a job can do after its end, and why; `url` is where, empty if that is not known."""
-
-    step: str
-    why: str
-    url: str
 
 
 HELD = "GitHub holds it back, for an approval or for its concurrency group"
@@ -179,7 +114,9 @@ def job_story(
         now: the present time.
     """
     events = [_queued(job, pool, outcome), *_waits(job, why, now), *_taken(job, now)]
-    events += [*_died(job, outcome.death, now), *_ended(job, now), *_cause(outcome, now)]
+    if outcome.death is not None:
+        events += [*_seen(outcome.death), *_died(job, outcome.death, now)]
+    events += [*_ended(job, now), *_cause(outcome, now)]
     later = [each for each in outcome.attempts if each.attempt > job.attempt]
     if is_over(job, now):
         again = "" if job.conclusion in NOT_TO_REPEAT else rerun_command(job.id, job.repository, job.html_url)
@@ -187,18 +124,16 @@ def job_story(
     return tuple(_in_order(events))
 
 
-def rerun_story(outcome: JobOutcome, now: float) -> tuple[StoryEvent, ...]:
-    """Returns the part of the story after the end of a job that no delivery has reported."""
-    return (*_rerun(outcome, (), now, ""), *_next_attempts(outcome, (), now))
+def death_story(job: Job, death: Death, outcome: JobOutcome, now: float) -> tuple[StoryEvent, ...]:
+    """Returns the story of a job that no delivery has reported; `job`: as of `job_of_death`, with its end."""
+    events = [StoryEvent(each.at, StoryStep.TAKEN, each.text) for each in death.last_minutes if each.what == _STARTED]
+    events += [*_seen(death), *_died(job, death, now), *_ended(job, now)]
+    return tuple(_in_order([*events, *_rerun(outcome, (), now, ""), *_next_attempts(outcome, (), now)]))
 
 
 def attempts_story(job: Job, outcome: JobOutcome, now: float) -> tuple[StoryEvent, ...]:
     """Returns the part of the story about later attempts of a job: who requested them, and where they are."""
     return tuple(_next_attempts(outcome, [each for each in outcome.attempts if each.attempt > job.attempt], now))
-
-
-NOT_TO_REPEAT = frozenset({"success", "neutral", "skipped"})
-"""Conclusions after which there is nothing to run again."""
 
 
 def rerun_command(job_id: int, repository: str, html_url: str = "") -> str:
@@ -218,111 +153,6 @@ def rerun_command(job_id: int, repository: str, html_url: str = "") -> str:
     return shell_command("gh", "run", "rerun", "--job", str(job_id), "--repo", place) if repository else ""
 
 
-def job_summary(job: Job, outcome: JobOutcome, now: float) -> JobSummary | None:
-    """Returns how a job's runner died, and whether the job runs again; None if no death of its runner is known."""
-    if outcome.death is None:
-        return None
-    cause, rerun, later = outcome.death.cause, outcome.rerun, later_attempt(job, outcome, now)
-    is_tried_again = outcome.note is not None and (outcome.note.next_at or 0.0) > now
-    if later is not None:
-        again = f"attempt {later.attempt} of the run: {later.where}"
-    elif rerun is not None and rerun.state is not RerunState.REFUSED:
-        again = f"its re-run as attempt {rerun.attempt + 1} was requested"
-    elif is_over(job, now):
-        again = f"it was not run again{' yet' if is_tried_again else ''}"
-    else:
-        again = "GitHub has not ended the job yet"
-    return JobSummary(f"its runner died ({cause}): {_within(HAPPENED[cause])}", again, later)
-
-
-def failed_by(job: Job, outcome: JobOutcome, now: float) -> FailedBy | None:
-    """Returns what a job failed by: its runner, or its own steps; None if it did not fail, or was not taken."""
-    if not is_over(job, now) or job.conclusion in NOT_TO_REPEAT:
-        return None
-    if outcome.death is not None:
-        return FailedBy.RUNNER
-    if (after := outcome.runner_after) is None:
-        return None
-    if after.pending_until(now) is not None:
-        return FailedBy.PENDING
-    if after.a_step_failed:
-        return FailedBy.STEP
-    return FailedBy.JOB if after.exited or after.is_online else FailedBy.UNKNOWN
-
-
-def failure_text(conclusion: str, by: str | None, cause: str = "") -> str:
-    """Returns how a job ended, and by what, in the few words of a column.
-
-    Args:
-        conclusion: as GitHub names it.
-        by: a `FailedBy`, possibly of another version; None if it did not fail.
-        cause: of its runner's death.
-    """
-    if cause:
-        return f"runner died: {cause}"
-    ended = conclusion.replace("_", " ")
-    return f"{ended}: {_FAILED_BY[FailedBy(by)]}" if by in set(_FAILED_BY) else ended
-
-
-def job_of_death(death: Death) -> Job:
-    """Returns the job of a death as far as the death's record has it, where no delivery has reported it."""
-    known = death.job or DeadJob(0)
-    return Job(
-        known.id,
-        "over" if known.conclusion else "running",
-        (),
-        known.repository,
-        death.at,
-        name=known.name,
-        head_sha=known.head_sha,
-        html_url=known.html_url,
-        conclusion=known.conclusion,
-    )
-
-
-def may_be_run_again(job: Job, outcome: JobOutcome) -> bool:
-    """True if the job failed by its runner, is over, and no re-run of it was accepted or is under way."""
-    is_asked = outcome.rerun is not None and outcome.rerun.state is RerunState.REQUESTED
-    failed = outcome.death is not None and job.status == "over" and job.conclusion not in NOT_TO_REPEAT
-    return failed and not is_asked and not is_run_again(job.attempt, outcome)
-
-
-def next_steps(job: Job, outcome: JobOutcome, now: float) -> tuple[JobStep, ...]:
-    """Returns what the developer of a job that ended can do."""
-    after = outcome.runner_after
-    if outcome.death is None:
-        if after is None or after.pending_until(now) is not None or is_run_again(job.attempt, outcome):
-            return ()
-        return (JobStep("see the job's log at GitHub", "the log of its steps shows what failed", job.html_url),)
-    if not may_be_run_again(job, outcome):
-        return ()
-    cause, reason = outcome.death.cause, outcome.death.reason
-    return (JobStep(rerun_step(cause, reason), _within(not_yours(cause, reason).removesuffix(".")), job.html_url),)
-
-
-def other_attempts(job: Job, jobs: Iterable[Job]) -> tuple[Job, ...]:
-    """Returns the jobs that are other attempts of a job, by attempt: GitHub gives each attempt another id.
-
-    Only the name connects them. Of an attempt with several jobs of that name none is taken for this job's.
-    """
-    by_attempt: dict[int, dict[int, Job]] = {}
-    for each in jobs:
-        if (each.run_id, each.repository, each.name) == (job.run_id, job.repository, job.name):
-            by_attempt.setdefault(each.attempt, {})[each.id] = each
-    if job.run_id is None or set(by_attempt.get(job.attempt, ())) - {job.id}:
-        return ()
-    found = (each for attempt, each in sorted(by_attempt.items()) if attempt != job.attempt)
-    return tuple(next(iter(each.values())) for each in found if len(each) == 1)
-
-
-def is_run_again(attempt: int, outcome: JobOutcome) -> bool:
-    """True if a job of that attempt was run again: by ghapp, or by a person at GitHub."""
-    rerun = outcome.rerun
-    return (rerun is not None and rerun.state is RerunState.ACCEPTED) or any(
-        each.attempt > attempt for each in outcome.attempts
-    )
-
-
 def how_known(death: Death) -> str:
     """Returns what shows that a runner died, without names of hosts or pods."""
     if death.exit_code is not None:
@@ -335,11 +165,6 @@ def how_known(death: Death) -> str:
     return f"its pod disappeared before an end was seen{reason}" if death.pod else f"how is not on record{reason}"
 
 
-def _within(sentence: str) -> str:
-    """Returns a sentence as a part of another one."""
-    return f"{sentence[:1].lower()}{sentence[1:]}"
-
-
 def _queued(job: Job, pool: str, outcome: JobOutcome) -> StoryEvent:
     if pool:
         text = f"queued for pool {pool}"
@@ -347,7 +172,7 @@ def _queued(job: Job, pool: str, outcome: JobOutcome) -> StoryEvent:
         text = f"queued for a runner with the {labels_text(job.labels)}" if job.labels else "queued"
     if job.attempt > 1:
         earlier = [each for each in outcome.attempts if each.attempt < job.attempt]
-        before = f", after job {earlier[-1].id} ({_conclusion(earlier[-1])})" if earlier else ""
+        before = f", after job {earlier[-1].id} ({conclusion_text(earlier[-1])})" if earlier else ""
         text += f" as attempt {job.attempt} of its run{before}"
     return StoryEvent(job.queued_at, StoryStep.QUEUED, text)
 
@@ -366,12 +191,12 @@ def _waits(job: Job, why: QueueExplanation | None, now: float) -> Iterable[Story
 def _taken(job: Job, now: float) -> Iterable[StoryEvent]:
     if job.started_at is None:
         if job.status == "running":
-            yield StoryEvent(None, StoryStep.TAKEN, f"taken by {_runner(job)}; when is not known")
+            yield StoryEvent(None, StoryStep.TAKEN, f"taken by {runner_text(job)}; when is not known")
         elif is_over(job, now) and job.runner_id is None and job.conclusion:
             yield StoryEvent(None, StoryStep.TAKEN, f"no runner took it{_reason(job)}")
         return
     waited = max(0.0, job.started_at - job.queued_at)
-    text = f"taken by {_runner(job)} after {duration(waited)}"
+    text = f"taken by {runner_text(job)} after {duration(waited)}"
     text += _reason(job) or ("; what it waited for is not on record" if waited >= NOT_ASSIGNED_SECONDS else "")
     yield StoryEvent(job.started_at, StoryStep.TAKEN, text)
 
@@ -381,14 +206,8 @@ def _reason(job: Job) -> str:
     return f": {words}" if words else ""
 
 
-def _runner(job: Job) -> str:
-    return f"runner {job.runner_name}" if job.runner_name else "a runner that GitHub did not name"
-
-
-def _died(job: Job, death: Death | None, now: float) -> Iterable[StoryEvent]:
-    if death is None:
-        return
-    yield StoryEvent(death.ended_at, StoryStep.DIED, f"{_within(HAPPENED[death.cause])}: {how_known(death)}")
+def _died(job: Job, death: Death, now: float) -> Iterable[StoryEvent]:
+    yield StoryEvent(death.ended_at, StoryStep.DIED, f"{within(HAPPENED[death.cause])}: {how_known(death)}")
     if not is_over(job, now):
         yield StoryEvent(
             None,
@@ -397,13 +216,23 @@ def _died(job: Job, death: Death | None, now: float) -> Iterable[StoryEvent]:
         )
 
 
+_STARTED, _JOB_ENDED = "job-started", "job-ended"
+
+
+def _seen(death: Death) -> Iterable[StoryEvent]:
+    """Yields what was seen of a runner that died, apart from what the story has of its job and of its death."""
+    for each in death.last_minutes:
+        if each.what not in (_STARTED, _JOB_ENDED) and each.at != death.at:
+            yield StoryEvent(each.at, StoryStep.SEEN, each.text)
+
+
 def _ended(job: Job, now: float) -> Iterable[StoryEvent]:
     if not is_over(job, now):
         return
     if job.status != "over":
         yield StoryEvent(None, StoryStep.ENDED, "must have ended: no delivery reported how, and it is too old to go on")
     else:
-        yield StoryEvent(job.ended_at, StoryStep.ENDED, f"ended: {_conclusion(job)}")
+        yield StoryEvent(job.ended_at, StoryStep.ENDED, f"ended: {conclusion_text(job)}")
 
 
 def _cause(outcome: JobOutcome, now: float) -> Iterable[StoryEvent]:
@@ -411,26 +240,8 @@ def _cause(outcome: JobOutcome, now: float) -> Iterable[StoryEvent]:
     after = outcome.runner_after
     if outcome.death is not None or after is None:
         return
-    text = _of_runner(after)
-    if (until := after.pending_until(now)) is not None:
-        text = f"the cause is being looked for: whether its runner died is known by {clock_time(until)} at the latest"
-    yield StoryEvent(None, StoryStep.CAUSE, text)
-
-
-def _of_runner(after: RunnerAfter) -> str:
-    if after.exited:
-        return "its runner did not die: it exited normally"
-    if after.is_online:
-        return "its runner did not die: GitHub listed it as online after the job's end"
-    if not after.is_watched:
-        return "no death of its runner is known, and none is looked for, because its pool is not configured"
-    if after.examined_until is None:
-        return f"no death of its runner is known{', and a step of the job failed' if after.a_step_failed else ''}"
-    return "no death of its runner was found"
-
-
-def _conclusion(job: Job) -> str:
-    return job.conclusion.replace("_", " ") or "no conclusion was delivered"
+    ended = f"{A_STEP_FAILED}; " if after.a_step_failed else ""
+    yield StoryEvent(None, StoryStep.CAUSE, ended + ": ".join(filter(None, known_of_runner(after, now))))
 
 
 def _rerun(outcome: JobOutcome, later: Sequence[Job], now: float, command: str) -> Iterable[StoryEvent]:
@@ -467,16 +278,6 @@ def rerun_requester(by: str) -> str:
     return "ghapp, as its pool is configured" if by == AUTO else by
 
 
-def later_attempt(job: Job, outcome: JobOutcome, now: float) -> LaterAttempt | None:
-    """Returns the latest attempt of the job's run that is known; None if no later one is."""
-    later = max((each for each in outcome.attempts if each.attempt > job.attempt), key=_attempt, default=None)
-    return None if later is None else LaterAttempt(later.attempt, later.id, _where(later, now))
-
-
-def _attempt(job: Job) -> int:
-    return job.attempt
-
-
 def _next_attempts(outcome: JobOutcome, later: Sequence[Job], now: float) -> Iterable[StoryEvent]:
     rerun = outcome.rerun
     by_attempt = {each.attempt + 1: each for each in outcome.reruns if each.state is RerunState.ACCEPTED}
@@ -485,22 +286,16 @@ def _next_attempts(outcome: JobOutcome, later: Sequence[Job], now: float) -> Ite
         who = "" if is_ours else ", started at GitHub, it is not known by whom"
         if not is_ours and (known := by_attempt.get(each.attempt)) is not None:
             who = f", requested by {rerun_requester(known.by)}"
-        text = f"attempt {each.attempt} of the run is job {each.id}{who}: {_where(each, now)}"
-        yield StoryEvent(_where_since(each, now), StoryStep.NEXT_ATTEMPT, text, follows_rerun=is_ours)
+        text = f"attempt {each.attempt} of the run is job {each.id}{who}: {where_text(each, now)}"
+        since = _where_since(each, now)
+        yield StoryEvent(since, StoryStep.NEXT_ATTEMPT, text, follows_rerun=is_ours, job_id=each.id)
     if rerun is not None and rerun.state is RerunState.ACCEPTED and not later:
         text = f"no delivery of attempt {rerun.attempt + 1} is known, so neither is where it is now"
         yield StoryEvent(None, StoryStep.NEXT_ATTEMPT, text)
 
 
-def _where(job: Job, now: float) -> str:
-    if is_over(job, now):
-        on = f" on {job.runner_name}" if job.runner_name else ""
-        return f"ended{on}: {_conclusion(job)}"
-    return f"running on {_runner(job)}" if job.status == "running" else "queued"
-
-
 def _where_since(job: Job, now: float) -> float | None:
-    """Returns the time of what `_where` says; None if it is not known."""
+    """Returns the time of what `where_text` says; None if it is not known."""
     if is_over(job, now):
         return job.ended_at
     return job.started_at if job.status == "running" else job.queued_at

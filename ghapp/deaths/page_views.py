@@ -14,7 +14,8 @@ from urllib.parse import quote, urlencode
 
 from ghapp.deaths.cause import HAPPENED, Cause, needed_change, not_yours, rerun_label
 from ghapp.deaths.death import LEAST_OF_BURST, DeadJob, Death, correlation
-from ghapp.deaths.job_story import JobStep
+from ghapp.deaths.job_outcome import JobStep
+from ghapp.deaths.job_story import StoryEvent
 from ghapp.deaths.patterns import DeathPattern, DeathSummary, PatternKind, death_patterns, death_summary
 from ghapp.deaths.post_mortem import JobFacts
 from ghapp.deaths.rerun import (
@@ -30,11 +31,11 @@ from ghapp.deaths.rerun import (
     refusal,
     why_not,
 )
-from ghapp.deaths.texts import SIGHTINGS, memory_text
+from ghapp.deaths.texts import NAME, details, last_line, memory_text
 from ghapp.report.documents import Fact
 from ghapp.web.pages.views.charts import ChartView
 from ghapp.web.pages.views.deaths_chart import CHARTED, MOST_COUNTED, deaths_over_time
-from ghapp.web.pages.views.paging import Paging, filter_of, page_of, paged, query_string, text_of
+from ghapp.web.pages.views.paging import Paging, choice_of, filter_of, page_of, paged, pool_note, query_string, text_of
 from ghapp.web.pages.views.wording import Moment, TextPart, coded, moment, web_address
 from ghapp.wording import capitalized, counted, sentence
 from ghapp.workflow_jobs.page_views import Reads, StepLine
@@ -146,19 +147,23 @@ class DeathsPageView(NamedTuple):
     chart: ChartView
     charts: tuple[ChartLink, ...]
 
+    @property
+    def pool_note(self) -> str:
+        """Which pools there are, if the selected one is not among them."""
+        return pool_note(self.query.pool, self.pools)
+
 
 def read_query(given: Mapping[str, str]) -> DeathsQuery:
-    """Returns the query of an address; values that make no sense are taken as their defaults."""
-    days, cause, by = given.get("days", ""), given.get("cause", ""), given.get("by", "")
+    """Returns the query of an address; raises UnknownValueError for a filter that does not exist."""
     return DeathsQuery(
-        days=days if days in PERIODS else DEFAULT_PERIOD,
-        cause=cause if cause in CAUSES else "",
+        days=choice_of(given, "days", PERIODS, DEFAULT_PERIOD),
+        cause=choice_of(given, "cause", CAUSES),
         pool=filter_of(given, "pool"),
         node=filter_of(given, "node"),
         image=filter_of(given, "image"),
         text=text_of(given),
         page=page_of(given),
-        by=by if by in CHARTED else CHARTED[0],
+        by=choice_of(given, "by", CHARTED, CHARTED[0]),
     )
 
 
@@ -313,8 +318,9 @@ class RerunKnown(NamedTuple):
         rerun: the one re-run, if it was requested.
         note: why the last try was not sent to GitHub; None if there was none.
         attempt: the job's attempt, as far as is known.
-        later: where its later attempts are, or how they ended, in the words of the job's story.
+        later: where its later attempts are, or how they ended, as the job's story has it.
         steps: what its developer can do, in the same words.
+        check_run: the address of the check run "Runner post-mortem"; empty if it is not posted.
     """
 
     rules: RerunRules
@@ -322,8 +328,9 @@ class RerunKnown(NamedTuple):
     rerun: Rerun | None = None
     note: RerunNote | None = None
     attempt: int = 1
-    later: tuple[str, ...] = ()
+    later: tuple[StoryEvent, ...] = ()
     steps: tuple[JobStep, ...] = ()
+    check_run: str = ""
 
 
 class MomentLine(NamedTuple):
@@ -340,13 +347,25 @@ class DeathFact(NamedTuple):
     value: str
 
 
+class AttemptLine(NamedTuple):
+    """Where a later attempt is, or how it ended, and its job; None if that is not known."""
+
+    text: str
+    job_id: int | None
+
+
 class RerunView(NamedTuple):
-    """The re-run: what to do, its state in sentences, and whether this visitor may request it here, by which button."""
+    """The re-run: what to do, its state in sentences, and whether this visitor may request it here, by which button.
+
+    `elsewhere`: where a visitor may request it who may not here.
+    """
 
     sentences: tuple[str, ...]
+    later: tuple[AttemptLine, ...]
     has_button: bool
     button: str
     steps: tuple[StepLine, ...] = ()
+    elsewhere: tuple[TextPart, ...] = ()
 
 
 class DeadJobView(NamedTuple):
@@ -399,8 +418,6 @@ def death_page(
 ) -> DeathPageView:
     """Returns the post-mortem of a death that the visitor may see.
 
-    The log of a runner without a known job is for people who manage the runners.
-
     Args:
         death: the death.
         others: deaths of the organization.
@@ -410,15 +427,15 @@ def death_page(
         reads_node_logs: True if the log of the node is shown, which has lines of other pods.
         evidence: of the runner, as its own page has it; empty if its record was deleted.
     """
-    job, shows_log = death.job, death.job is not None or manages
-    seen = [(each.at, SIGHTINGS.get(each.what, each.what)) for each in death.last_minutes]
+    job, shows_log = death.job, may_see_log(death, manages=manages)
+    seen = [(each.at, each.text) for each in death.last_minutes]
     seen += [(at, text) for at, _, text in evidence] if not seen else []
     seen = sorted([*seen, *_end(death)], key=lambda each: each[0])
     return DeathPageView(
         runner=death.runner_name,
         runner_id=death.runner_id,
         happened=HAPPENED[death.cause],
-        not_yours=not_yours(death.cause, death.reason, has_job=job is not None),
+        not_yours=not_yours(death.cause, death.reason, has_job=job is not None, is_run_again=bool(rerun.later)),
         cause=death.cause.value,
         mark=mark_of(death.cause, death.reason),
         at=moment(death.at, now),
@@ -440,6 +457,20 @@ def death_page(
         host_log=death.host_log[-MOST_LOG_LINES:] if reads_node_logs else (),
         hides_log=bool(death.runner_log) and not shows_log,
     )
+
+
+def may_see_log(death: Death, *, manages: bool) -> bool:
+    """True if a visitor who may see a death may see the runner's log.
+
+    The log of a runner without a known job is for people who manage the runners.
+    """
+    return death.job is not None or manages
+
+
+def details_of(death: Death, *, manages: bool) -> tuple[str, ...]:
+    """Returns what the developer of a job needs beside the cause, as far as the visitor may see it."""
+    line = last_line(death.runner_log) if may_see_log(death, manages=manages) else ""
+    return tuple(capitalized(each) for each in details(death.cause, death.memory_limit, line))
 
 
 def _end(death: Death) -> Iterable[tuple[float, str]]:
@@ -480,18 +511,28 @@ def refusal_here(death: Death, known: RerunKnown, now: float) -> RerunRefusal | 
 def rerun_view(death: Death, known: RerunKnown, now: float, *, manages: bool) -> RerunView:
     """Returns what is known of the re-run of a death's job, and whether the visitor may request it."""
     why, label = refusal_here(death, known, now), rerun_label(death.cause, death.reason)
+    later = tuple(AttemptLine(sentence(each.text), each.job_id) for each in known.later)
     if known.rerun is not None and why is RerunRefusal.ALREADY:
-        return RerunView((*_progress(known.rerun, now), *map(sentence, known.later)), has_button=False, button=label)
+        return RerunView(tuple(_progress(known.rerun, now)), later, has_button=False, button=label)
     sentences = [] if known.note is None else [_tried(known.note, now)]
-    sentences += map(sentence, known.later)
     if why is not None and (known.note is None or known.note.reason != why.value):
         sentences.append(WHY_NOT[why])
-    elif why is None and not manages:
-        sentences.append(f'The button "{label}" of the check run "Runner post-mortem" runs it again.')
-    elif why is None:
+    elif why is None and manages:
         sentences.append("GitHub can run this job again, and the jobs that depend on it.")
     steps = tuple(StepLine(sentence(each.step), url=web_address(each.url)) for each in known.steps)
-    return RerunView(tuple(sentences), has_button=why is None and manages, button=label, steps=steps)
+    elsewhere = tuple(_at_check_run(label, known.check_run)) if why is None and not manages else ()
+    return RerunView(tuple(sentences), later, why is None and manages, label, steps, elsewhere)
+
+
+def _at_check_run(button: str, address: str) -> Iterable[TextPart]:
+    check_run = f'check run "{NAME}"'
+    if not address:
+        text = f'No {check_run}, whose button "{button}" runs it again, is posted on the commit of the job.'
+        yield TextPart(text, is_code=False)
+        return
+    yield TextPart(f'The button "{button}" of the ', is_code=False)
+    yield TextPart(check_run, is_code=False, address=address)
+    yield TextPart(" runs it again.", is_code=False)
 
 
 def _progress(rerun: Rerun, now: float) -> Iterable[str]:
@@ -538,6 +579,6 @@ def _facts(death: Death) -> Iterable[DeathFact]:
         "Pod": f"{death.namespace}/{death.pod}" if death.namespace and death.pod else death.pod,
         "Node": death.node,
         "Image": death.image,
-        "Memory": memory_text(death, death.memory_limit) if death.memory_limit else "",
+        "Memory": memory_text(death.cause, death.memory_limit) if death.memory_limit else "",
     }
     return [DeathFact(name, value) for name, value in facts.items() if value]

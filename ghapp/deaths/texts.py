@@ -7,7 +7,8 @@ from collections.abc import Iterable, Sequence
 
 from ghapp.deaths.cause import HAPPENED, Cause, needed_change, not_yours, rerun_label
 from ghapp.deaths.death import LEAST_OF_BURST, Correlation, DeadJob, Death
-from ghapp.deaths.job_story import JobStep, StoryEvent
+from ghapp.deaths.job_outcome import JobStep, LaterAttempt
+from ghapp.deaths.job_story import StoryEvent
 from ghapp.report.check_run import CheckRunAction, Conclusion, Report
 from ghapp.report.markdown import NOTHING, block, code, heading, prose, row
 from ghapp.wording import sentence, time_of
@@ -21,16 +22,6 @@ RERUN = CheckRunAction(rerun_label(Cause.UNKNOWN, ""), "Run this job and its dep
 NOTHING_COMMON = Correlation()
 
 NOT_THE_CAUSE = "The job came to its own result, which its runner's end did not decide."
-
-SIGHTINGS = {
-    "job-started": "the job started",
-    "online": "GitHub listed it as online",
-    "offline": "GitHub listed it as offline",
-    "registration-missing": "its registration was missing",
-    "removed-by-controller": "its controller removed it",
-    "job-ended": "GitHub ended the job",
-}
-"""By `Sighting.what`."""
 
 _URL = re.compile(r"https?://[\w.:/-]+", re.ASCII)
 """Links of no other form are shown, so that none can end the Markdown around it."""
@@ -48,7 +39,7 @@ def post_mortem_report(
     steps: Sequence[JobStep] = (),
     has_button: bool = False,
     common: Correlation = NOTHING_COMMON,
-    is_settled: bool = False,
+    again: LaterAttempt | None = None,
     is_cause: bool = True,
 ) -> Report:
     """Renders the check run on a job's commit.
@@ -64,32 +55,47 @@ def post_mortem_report(
         steps: what its developer can do.
         has_button: True if a person may request the re-run here.
         common: what the death has in common with earlier ones.
-        is_settled: True if the job was run again, or needs not be.
+        again: the latest attempt of the job; None if it was not run again.
         is_cause: False if the job came to its result for another reason than this death.
     """
     node = code(death.node) if death.node and is_private else ""
     # Reason, exit code and signal are for the platform team, in the table below.
     shown = death._replace(runner_name=code(death.runner_name), node=node, reason="", exit_code=None, signal=None)
     happened, _, _ = sentences(shown)
+    title, whose = NOT_THE_CAUSE.removesuffix("."), NOT_THE_CAUSE
+    if is_cause:
+        title = HAPPENED[death.cause] if again is None else f"{HAPPENED[death.cause]}; {_result(again)}"
+        whose = not_yours(death.cause, death.reason, is_run_again=again is not None)
     lines = [
-        happened,
-        not_yours(death.cause, death.reason) if is_cause else NOT_THE_CAUSE,
+        *_stands(again),
+        f"{happened} {whose}",
         *_steps(steps),
-        *_last_minutes(death),
         *_story(story),
     ]
     button = RERUN._replace(label=rerun_label(death.cause, death.reason))
     if has_button:
         lines.append(f'The button "{button.label}" of this check runs the job again, and the jobs that depend on it.')
     return Report(
-        title=HAPPENED[death.cause] if is_cause else NOT_THE_CAUSE.removesuffix("."),
-        summary="\n\n".join((f"{' '.join(lines[:2])}", *lines[2:], f"Job: {_job_link(job)}")),
+        title=title,
+        summary="\n\n".join((*lines, f"Job: {_job_link(job)}")),
         text="\n\n".join(_text(death, job, common, is_private=is_private)),
         conclusion=Conclusion.ACTION_REQUIRED
-        if needed_change(death.cause, death.reason) and not is_settled
+        if needed_change(death.cause, death.reason) and is_cause and again is None
         else Conclusion.NEUTRAL,
         actions=(button,) if has_button else (),
     )
+
+
+def _stands(again: LaterAttempt | None) -> Iterable[str]:
+    """How a job stands that was run again. Where an attempt is that goes on changes, and causes no post."""
+    if again is not None:
+        ended = f". {prose(sentence(again.text))}"
+        yield f"The job was run again{ended if again.result else f' as attempt {again.attempt} of the run.'}"
+
+
+def _result(again: LaterAttempt) -> str:
+    """The same in a title, which has no text of others."""
+    return f"attempt {again.attempt} {again.result}" if again.result else f"run again as attempt {again.attempt}"
 
 
 def _job_link(job: DeadJob) -> str:
@@ -105,25 +111,6 @@ def _steps(steps: Sequence[JobStep]) -> Iterable[str]:
     if steps:
         lines = (f"{number}. {_linked(sentence(each.step), each.url)}" for number, each in enumerate(steps, 1))
         yield "\n".join(("What to do:", "", *lines))
-
-
-def _last_minutes(death: Death) -> Iterable[str]:
-    """The runner's last minutes in one line."""
-    seen = [(each.at, SIGHTINGS.get(each.what, each.what)) for each in death.last_minutes]
-    if not seen and death.exit_code is not None:
-        seen = [(death.at, "its container ended")]
-    if seen:
-        day = _day(seen[0][0])
-        moments = (f"{what} at {_clock(at)}" + ("" if _day(at) == day else f" on {_day(at)}") for at, what in seen)
-        yield f"The runner's last minutes ({day}, UTC): {', '.join(moments)}."
-
-
-def _day(at: float) -> str:
-    return time_of(at)[:10]
-
-
-def _clock(at: float) -> str:
-    return time_of(at)[11:19]
 
 
 def _story(story: Sequence[StoryEvent]) -> Iterable[str]:
@@ -193,7 +180,7 @@ def _facts(death: Death, job: DeadJob, *, is_private: bool) -> Iterable[tuple[st
         yield "Signal", NOTHING if death.signal is None else str(death.signal)
     yield "Reason", code(death.reason)
     if death.memory_limit:
-        yield "Memory", memory_text(death, code(death.memory_limit))
+        yield "Memory", memory_text(death.cause, code(death.memory_limit))
     if is_private and death.pod:
         yield "Pod", code(f"{death.namespace}/{death.pod}" if death.namespace else death.pod)
         yield "Node", code(death.node)
@@ -201,8 +188,26 @@ def _facts(death: Death, job: DeadJob, *, is_private: bool) -> Iterable[tuple[st
         yield "Image", code(death.image)
 
 
-def memory_text(death: Death, limit: str) -> str:
+def memory_text(cause: str, limit: str) -> str:
     """Returns what is known of the container's memory; `limit`: its limit as it is to be shown."""
-    if death.cause is Cause.HOST_OOM:
-        return f"limit {limit}, reached"
-    return f"limit {limit}; the use at its end is not known"
+    return f"limit {limit}, reached" if cause == Cause.HOST_OOM else f"limit {limit}; the use at its end is not known"
+
+
+def last_line(log: Sequence[str]) -> str:
+    """Returns the last line of a log that has a text; empty without one."""
+    return next((line for line in reversed(log) if line.strip()), "")
+
+
+OF_MEMORY = frozenset({Cause.HOST_OOM, Cause.GUEST_OOM_OR_KILL})
+
+
+def details(cause: str, memory_limit: str, line: str) -> tuple[str, ...]:
+    """Returns what the developer of a job needs beside the cause, a line each.
+
+    Args:
+        cause: of the death, possibly of another version.
+        memory_limit: of the runner's container; empty if it is not known.
+        line: the `last_line` of the runner's log.
+    """
+    memory = f"memory: {memory_text(cause, memory_limit)}" if memory_limit and cause in OF_MEMORY else ""
+    return tuple(filter(None, (memory, f"last line of the runner's log: {line}" if line else "")))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import Annotated, Literal, TypedDict
 
@@ -32,7 +33,7 @@ from ghapp.store.stores import Stores
 from ghapp.web.api.audit import ApiAudit
 from ghapp.web.authentication import Authenticator
 from ghapp.web.fleet_view import FleetReader, OrgState
-from ghapp.web.gates import load_sources
+from ghapp.web.gates import load_check_runs, load_sources
 from ghapp.web.operation import COUNT, TEXT, Answer, Clock, Handler, Operation, Parameter, problems
 from ghapp.web.problems import problem
 from ghapp.web.request_body import parse_json, read_body
@@ -64,7 +65,10 @@ class GateAnswerCheck(CheckDocument):
 
 
 class GateAnswer(TypedDict):
-    """Whether a shard may take over, judged by the list of runners of `observed_at` (null without one)."""
+    """Whether a shard may take over, judged by the list of runners of `observed_at` (null without one).
+
+    `check_url`: the page of the check run "Runner gate" of the shard's last deploy; null without one.
+    """
 
     pool: str
     shard: str
@@ -72,6 +76,7 @@ class GateAnswer(TypedDict):
     role: Role
     checks: list[GateAnswerCheck]
     next: list[StepDocument]
+    check_url: str | None
     observed_at: Timestamp | None
 
 
@@ -88,6 +93,7 @@ def gate_answer(gate: Gate) -> GateAnswer:
             for each in gate.checks
         ],
         "next": document["next"],
+        "check_url": document["check_url"],
         "observed_at": None if gate.observed_at is None else timestamp(gate.observed_at),
     }
 
@@ -207,6 +213,11 @@ class GateEndpoints:
         plain = GateRequest(shard, pool.min_online)
         await self._shards.record_result(org_state.installation.id, plain, known, sources, now)
         gate = judge_gate(gate_request, known, sources, now)
+        check_runs = await load_check_runs(
+            self._stores, org_state.installation, self._settings.web_url, pool, sources.deploys
+        )
+        if (check_run := check_runs.get(shard.lower())) is not None:
+            gate = replace(gate, check_url=check_run.url)
         return Response(msgspec.json.encode(gate_answer(gate)), media_type="application/json")
 
     async def _record_deploy(self, request: Request) -> Response:

@@ -26,7 +26,7 @@ from ghapp.gate.judgement import LONGEST_CHANGE, STOP, Gate, GateRequest, held_f
 from ghapp.gate.next_steps import wait_command
 from ghapp.gate.shard_status import is_shard
 from ghapp.gate.terraform_log import LARGEST_BYTES, TerraformRun, read_terraform_log
-from ghapp.gate.texts import NOTHING_TO_DO, mark_of
+from ghapp.gate.texts import NAME, NOTHING_TO_DO, mark_of
 from ghapp.report.documents import GateDocument, gate_document
 from ghapp.untrusted_text import visible
 
@@ -237,6 +237,8 @@ def lines(gate: Gate, timeout: float | None = None, wait: str = "") -> list[str]
         output += [f"  {number}. {step.step}", *(f"     {each}" for each in BETWEEN_SENTENCES.split(step.why))]
     if wait and not gate.passed and not timeout and gate.next and gate.next[0].step != STOP:
         output.append(f"to wait until it passes: {wait}")
+    if gate.check_url is not None:
+        output.append(f'check run "{NAME}": {gate.check_url}')
     return output
 
 

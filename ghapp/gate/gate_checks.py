@@ -164,6 +164,14 @@ def open_gate_checks(
     return found
 
 
+def posted_check(pool: DeployRule, deploy: Deploy, known: Mapping[str, GateCheck]) -> GateCheck | None:
+    """Returns the gate check of a deploy if its check run is on GitHub; `known`: gate checks by `place_of`."""
+    gate_check, sha = known.get(place_of(pool.name, deploy.shard)), commit_of(deploy.ref)
+    if gate_check is None or gate_check.check_run is None or sha is None:
+        return None
+    return gate_check if _is_of(gate_check, deploy, sha, pool.deploy_repository or "") else None
+
+
 def superseded(
     pools: Sequence[DeployRule], deploys: Mapping[str, Sequence[Deploy]], known: Mapping[str, GateCheck]
 ) -> dict[str, GateCheck]:

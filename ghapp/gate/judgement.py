@@ -120,6 +120,8 @@ class Gate:
     """Start of the list of runners that the result is based on; None without such a list."""
     active: str | None = None
     """The active shard, in lower case; None if it is unknown or the sources disagree."""
+    check_url: str | None = None
+    """The page of the check run "Runner gate" of its last deploy; None without one, or if the reader may not see it."""
 
     @property
     def passed(self) -> bool:
@@ -174,6 +176,7 @@ def judge_gate(question: GateRequest, known: ShardInputs, sources: ActiveShardSo
                 version=question.version,
                 failures=_failures(question, deploy, known, now),
                 changed=question.changed,
+                deploys=sources.deploys,
                 agents=tuple(
                     agent_facts(each, known.pods, known.deaths or (), shows_logs=known.shows_logs)
                     for each in sorted(mine.unhealthy, key=lambda each: each.name)[:MOST_AGENTS]

@@ -72,6 +72,7 @@ class GateFailure:
         failures: number of failures in a row, including this one.
         changed: what was changed since the failure, in the asker's words; empty if nothing was.
         agents: what is known of the agents of its first unhealthy runners.
+        deploys: the last reported deploy of each shard, in the order of reporting.
     """
 
     shard: str
@@ -89,6 +90,7 @@ class GateFailure:
     failures: int = 1
     changed: str = ""
     agents: Sequence[str] = ()
+    deploys: Sequence[Deploy] = ()
 
     @property
     def asks_older_version(self) -> bool:
@@ -332,6 +334,7 @@ def _confirm(failure: GateFailure) -> str:
 
 
 def _others(failure: GateFailure) -> list[NextStep]:
+    """Returns the shards that may take over: a gate that passes there has the switch as its step, and no other has."""
     return [
         NextStep(
             f"run the gate for {name}",
@@ -339,7 +342,9 @@ def _others(failure: GateFailure) -> list[NextStep]:
             f"{failure.shard} without pressure; the same fault may affect {name}",
         )
         for name, each in sorted(failure.shards.items())
-        if name != failure.shard and each.online
+        if name != failure.shard
+        and each.online
+        and may_take_over(name, failure.deploys, is_outage=failure.users.hurt is True)
     ]
 
 
@@ -423,11 +428,20 @@ def cleanup_steps(
         left = {each.changes for each in todo}
         opened = [each.shard for each in there if each.shard not in left and _has_open_deploy(each.shard, deploys)]
         return [*(_ask_about(name, ruling, report_switch) for name in opened), *todo]
-    if not (is_outage or _has_open_deploy(shard, deploys)):
+    if not may_take_over(shard, deploys, is_outage=is_outage):
         return todo
     of = f" in place of {ruling.active}" if ruling.active else ""
     why = "it passes. Run the gate again once it is active: then it lists what is left to clean up"
     return [NextStep(f"make {shard} active{of}", why), *todo]
+
+
+def may_take_over(shard: str, deploys: Sequence[Deploy], *, is_outage: bool) -> bool:
+    """True if a switch to an inactive shard is proposed once it passes.
+
+    An active shard that fails without harm to users is repaired in place: it may be busy with all of its runners, and
+    a standby that was deployed long ago is no better.
+    """
+    return is_outage or _has_open_deploy(shard, deploys)
 
 
 def _has_open_deploy(shard: str, deploys: Sequence[Deploy]) -> bool:

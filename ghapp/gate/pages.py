@@ -56,6 +56,7 @@ class GateShard(NamedTuple):
     sentence: str
     deployed: Moment | None
     ref: str
+    check_url: str | None
     checks: tuple[GateCheckLine, ...]
     next: tuple[GateStepLine, ...]
     idle: str
@@ -113,6 +114,7 @@ def _shard(gate: Gate, found: PoolGates, now: float, links: Mapping[str, str]) -
         "passes" if gate.passed else "does not pass",
         None if deploy is None else moment(deploy.deployed_at, now),
         "" if deploy is None else deploy.ref,
+        gate.check_url,
         checks,
         tuple(_step(each, links) for each in gate.next),
         NOTHING_TO_DO if gate.passed and not gate.next else "",

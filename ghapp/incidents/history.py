@@ -26,8 +26,8 @@ from ghapp.installations.pool_matching import (
     pool_of,
     runner_pool,
 )
+from ghapp.remediation.healing import lost_since
 from ghapp.remediation.status import is_loss_open, is_lost
-from ghapp.remediation.successors import lost_since
 from ghapp.runners.evidence import Evidence, Survey, blind_spans
 from ghapp.runners.verdict import Limits, State, judge
 from ghapp.workflow_jobs.job import Job, may_be_ours

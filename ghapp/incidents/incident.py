@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from ghapp.installations.pool_matching import ALL_POOLS
 from ghapp.remediation.fuse import Fuse, FuseCounts, FuseReason, Position
-from ghapp.remediation.successors import (
+from ghapp.remediation.healing import (
     HEALED_WITHIN_SECONDS,
     LATE_SUCCESSOR_SECONDS,
     SUCCESSOR_PATIENCE_SECONDS,
@@ -355,10 +355,10 @@ def _of(pool: str, recorded: Sequence[FuseStep], fuse: Fuse, counted: FuseCounts
         return
     if fuse.position is Position.CLOSED:
         if is_open:
-            yield FuseStep(now if fuse.healed_at is None else fuse.healed_at, pool, Position.CLOSED, fuse.reason)
+            yield FuseStep(now if fuse.closed_at is None else fuse.closed_at, pool, Position.CLOSED, fuse.reason)
         return
-    if is_open and last is not None and fuse.healed_at is not None and fuse.healed_at > last.at:
-        yield FuseStep(fuse.healed_at, pool, Position.CLOSED)  # it closed and tripped again, unrecorded
+    if is_open and last is not None and fuse.closed_at is not None and fuse.closed_at > last.at:
+        yield FuseStep(fuse.closed_at, pool, Position.CLOSED)  # it closed and tripped again, unrecorded
         last, is_open = None, False
     last = last if is_open else None
     if fuse.since is not None:
@@ -375,11 +375,11 @@ def _is_older(fuse: Fuse, last: FuseStep) -> bool:
     """True if the fuse was read before the last recorded change."""
     match fuse.position:
         case Position.CLOSED:
-            return fuse.healed_at is not None and fuse.healed_at < last.at
+            return fuse.closed_at is not None and fuse.closed_at < last.at
         case Position.STOPPED:
             return fuse.stopped_at is not None and fuse.stopped_at < last.at
         case Position.PROVING if last.position is Position.CLOSED:
-            has_returned = fuse.healed_at is not None and fuse.since is not None and fuse.healed_at >= fuse.since
+            has_returned = fuse.closed_at is not None and fuse.since is not None and fuse.closed_at >= fuse.since
             return not has_returned and fuse.since is not None and fuse.since <= last.at
     changed_at = fuse.since if fuse.batch_at is None else fuse.batch_at
     return changed_at is not None and changed_at < last.at
@@ -396,7 +396,7 @@ def _begun(
 ) -> Iterator[FuseStep]:
     """Yields the trip or the resumption, and the present batch. `last` is None for a fuse that was closed before."""
     reason, is_first_batch = fuse.tripped_for or fuse.reason, fuse.batch_at in (None, since)
-    if last is None and fuse.healed_at is not None and fuse.healed_at >= since:
+    if last is None and fuse.closed_at is not None and fuse.closed_at >= since:
         # A fuse that trips again after registrations returned keeps the time of its first trip, and its batch.
         yield FuseStep(now, pool, Position.PROVING, reason, fuse.batch, counted.lost, counted.expected, fuse.by)
         return

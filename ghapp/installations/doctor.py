@@ -26,7 +26,6 @@ from ghapp.runners.verdict import Reason, judge
 from ghapp.settings import Settings
 from ghapp.store.connect import PipeliningRedis
 from ghapp.store.stores import Stores, open_stores, stores_over
-from ghapp.untrusted_text import shell_command
 from ghapp.versions.doctor import check_versions
 from ghapp.wording import time_of
 from ghapp.workflow_jobs.labels import nearest_label, normalized
@@ -303,7 +302,7 @@ def of_sweeps(
     if survey.blind_since is not None:
         known = blindness_of(reason, org)
         text = f"no complete list since {time_of(survey.blind_since)}: {known.meaning} ({reason}); {due}"
-        return [wrong(GROUP, "sweeps", text, known.fix.format(org=shell_command(org)), org)]
+        return [wrong(GROUP, "sweeps", text, known.fix, org)]
     if reason == Reason.RATE_LIMITED and now - (attempt.since or 0.0) <= DEFERRED_SECONDS:
         text = f"deferred, because tokens of other installations use GitHub's points of the minute; {due}"
         return [ok(GROUP, "sweeps", text, org)]
@@ -311,8 +310,7 @@ def of_sweeps(
         return [ok(GROUP, "sweeps", BLINDNESS[reason].meaning, org)]
     if reason in BLINDNESS:
         found = blindness_of(reason, org)
-        fix = found.fix.format(org=shell_command(org))
-        return [wrong(GROUP, "sweeps", f"{found.meaning} ({reason}); {due}", fix, org)]
+        return [wrong(GROUP, "sweeps", f"{found.meaning} ({reason}); {due}", found.fix, org)]
     if survey.swept_at is None and (just_started := starting(started_at, now)):
         return [ok(GROUP, "sweeps", f"not swept yet: {just_started}; {due}", org)]
     if survey.swept_at is None:

@@ -100,7 +100,8 @@ def of_tick(org: str, last: Tick, now: float, started_at: float | None = None) -
             fixes += [fix] if fix else []
     others = {guard: count for guard, count in last.kept.items() if guard not in {*KEPT, Guard.NO_RUNNER}}
     if others:
-        texts.append("kept: " + ", ".join(f"{count} {guard}" for guard, count in sorted(others.items())))
+        kept = (f"{count} {guard}{_kept_pods(last, guard, count)}" for guard, count in sorted(others.items()))
+        texts.append(f"kept: {', '.join(kept)}")
     text = "; ".join(texts)
     return warning(GROUP, "reaper", text, "; ".join(fixes), org) if fixes else ok(GROUP, "reaper", text, org)
 
@@ -120,6 +121,14 @@ def _examples(last: Tick, guard: Guard) -> str:
     found = last.examples.get(guard, ())
     named = ", ".join(f"{place} (created {time_of(created_at)})" for place, created_at in found)
     return f": {named}" if named else ""
+
+
+def _kept_pods(last: Tick, guard: str, count: int) -> str:
+    named = last.kept_pods.get(guard, ())
+    if not named:
+        return ""
+    more = f" and {count - len(named)} more" if count > len(named) else ""
+    return f" ({', '.join(named)}{more})"
 
 
 def of_unfinished(org: str, begun: Sequence[Orphan], now: float) -> list[Finding]:

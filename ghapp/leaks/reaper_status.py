@@ -19,6 +19,9 @@ OVERDUE_SECONDS = 180.0
 MOST_EXAMPLES = 5
 """Maximum pods named for each guard; the others are counted."""
 
+MOST_KEPT_NAMED = 3
+"""The same for each of the other guards."""
+
 REPORTED = (
     Guard.UNNAMED,
     Guard.NEVER_STARTED,
@@ -95,6 +98,16 @@ def examples(result: TickResult) -> dict[str, tuple[Example, ...]]:
         pods = [(f"{pod.namespace}/{pod.name}", pod.created_at) for pod, by in oldest if by is guard]
         if pods:
             found[guard.value] = tuple(pods[:MOST_EXAMPLES])
+    return found
+
+
+def kept_pods(result: TickResult) -> dict[str, tuple[str, ...]]:
+    """Returns the oldest pods that the other guards keep: these pods are in use, or may be."""
+    found: dict[str, tuple[str, ...]] = {}
+    for pod, guard in sorted(result.kept, key=lambda each: (each[0].created_at, each[0].uid)):
+        named = found.get(guard.value, ())
+        if guard not in {*REPORTED, Guard.NO_RUNNER} and len(named) < MOST_KEPT_NAMED:
+            found[guard.value] = (*named, f"{pod.namespace}/{pod.name}")
     return found
 
 

@@ -53,6 +53,7 @@ class Tick(NamedTuple):
         examples: the oldest pods of the guards that are reported with examples, by the guard's code.
         stops: why the reaper's fuses are stopped, by pool: the `StopReason`, and the deleted pod that was in use.
         leaking: unused pods that were not deleted, oldest first, at most `MOST_LEAKING`.
+        kept_pods: the oldest pods of the other guards as `namespace/pod`, by the guard's code.
     """
 
     memory: TickMemory = TickMemory()
@@ -70,6 +71,7 @@ class Tick(NamedTuple):
     examples: Mapping[str, tuple[Example, ...]] = {}
     stops: Mapping[str, Stop] = {}
     leaking: tuple[LeakingPod, ...] = ()
+    kept_pods: Mapping[str, tuple[str, ...]] = {}
 
 
 _ticks = Codec("reaper-tick", Tick)

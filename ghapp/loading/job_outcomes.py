@@ -9,7 +9,7 @@ from itertools import chain
 from ghapp.deaths.cause import Cause
 from ghapp.deaths.death import Death
 from ghapp.deaths.job_death import is_same_end
-from ghapp.deaths.job_story import JobOutcome, other_attempts
+from ghapp.deaths.job_outcome import JobOutcome, other_attempts
 from ghapp.deaths.post_mortem import APART_UNSEEN_SECONDS, UNFINISHED
 from ghapp.deaths.store import MOST_READ
 from ghapp.store.stores import Stores

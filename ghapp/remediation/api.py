@@ -177,7 +177,7 @@ class RemediationEndpoints:
         who = await self._authenticator.who(request)
         async with self._audit.change(request, installation.id, "resume", body.pool or ALL_POOLS) as outcome:
             done = await self._fuses.resume(installation, body.pool, who, now, limits)
-            outcome.set("resumed" if done else "nothing-to-resume", has_effect=bool(done))
+            outcome.set("resumed" if done else "nothing-to-resume", has_effect=bool(done), detail=done.in_words)
         await self._schedule.due_at(installation.id, now)
         self._reader.forget(org)
         document = ResumeResult(sorted(done.ended), sorted(done.proving), sorted(done.reaping))

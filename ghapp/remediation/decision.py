@@ -103,7 +103,7 @@ class Decision:
         excluded = set(pools)
         if ALL_POOLS in excluded:
             return Decision(self.fuse_changes, Plan((), self.plan.deferred), self.pool_of, needed=self.needed)
-        kept = tuple(runner_id for runner_id in self.plan.now if self.pool_of[runner_id] not in excluded)
+        kept = tuple(runner_id for runner_id in self.plan.chosen if self.pool_of[runner_id] not in excluded)
         not_needed = tuple(each for each in self.not_needed if self.pool_of[each] not in excluded)
         return Decision(self.fuse_changes, Plan(kept, self.plan.deferred), self.pool_of, not_needed, self.needed)
 
@@ -158,22 +158,19 @@ def decide(
     changes |= _whole_installation(changes, recorded, counts)
     capacities = {pool: _capacity(pool, each.after, counts, changes) for pool, each in changes.items()}
     candidates = _candidates(pools, counts.patience, survey, now)
-    held = {each.id for members in pools.values() for each, _ in members if claim_on(inputs.claimed, each.name, now)}
-    swept_at = survey.swept_at or 0.0
-    recently = sum(
-        (each.granted_at or 0.0) >= swept_at for members in pools.values() for each, _ in members if each.granted_at
-    )
-    chosen = plan(
-        [each._replace(claimed=each.runner_id in held) for each in candidates],
+    runners = [each for members in pools.values() for each, _ in members]
+    claimed = {each.id for each in runners if claim_on(inputs.claimed, each.name, now)}
+    planned = plan(
+        [each._replace(claimed=each.runner_id in claimed) for each in candidates],
         capacities,
         limits,
         capacities[ALL_POOLS],
-        granted_since_sweep=recently,
+        granted_since_sweep=sum(_is_granted_since(each, survey.swept_at) for each in runners),
     )
     written_off = _written_off(changes, candidates, paused)
     return Decision(
         tuple(each for each in changes.values() if each.after != (each.before or Fuse())),
-        Plan(tuple(each for each in chosen.now if each not in written_off), chosen.deferred),
+        Plan(tuple(each for each in planned.chosen if each not in written_off), planned.deferred),
         {each.runner_id: each.pool for each in candidates},
         tuple(sorted(written_off)),
         tuple(sorted(chain.from_iterable(counts.needed(pool) for pool in pools))),
@@ -339,14 +336,7 @@ def _whole_installation(
     found: dict[str, FuseChange] = {}
     if before.position is Position.PROVING and counts.acting:
         of_pools = {pool: counts.of_whole(pool, before, changes[pool].after) for pool in counted_pools}
-        failed = {pool: failed for pool, each in of_pools.items() if (failed := failure(each, limits))}
-        if any(each.accepted for pool, each in of_pools.items() if pool not in failed):
-            alone = failed
-        elif any(each.found for each in of_pools.values()):
-            alone = {}  # the loss is false: the batch is spent, accepted or not
-        else:  # no pool proves anything: pools without an accepted request stop, and this fuse for the others
-            alone = {pool: reason for pool, reason in failed.items() if reason is FuseReason.REQUEST_NOT_ACCEPTED}
-        for pool, reason in alone.items():
+        for pool, reason in _stops_alone(of_pools, limits).items():
             own = changes[pool].after
             begun = before if own.position is Position.CLOSED else own  # what `before` allowed while it was proving
             granted = [each.id for each, _ in counts.pools[pool] if each.granted_at is not None]
@@ -358,6 +348,26 @@ def _whole_installation(
     if len(counted_pools) < len(counts.pools) and after.reason is FuseReason.HEALED and after != before:
         after = replace(after, reason=FuseReason.POOLS_STOPPED)
     return found | {ALL_POOLS: unchanged._replace(after=after, counted=counted)}
+
+
+def _stops_alone(of_pools: Mapping[str, FuseCounts], limits: FuseLimits) -> dict[str, FuseReason]:
+    """Returns the pools whose own fuses stop in the batch of all pools, so that the others go on, and for which reason.
+
+    Args:
+        of_pools: what is counted of each pool in that batch.
+        limits: the `[fuse]` table.
+    """
+    failed = {pool: failed for pool, each in of_pools.items() if (failed := failure(each, limits))}
+    if any(each.accepted for pool, each in of_pools.items() if pool not in failed):
+        return failed
+    if any(each.found for each in of_pools.values()):
+        return {}  # the loss is false: the batch is spent, accepted or not
+    # No pool proves anything: pools without an accepted request stop, and the fuse of all pools for the others.
+    return {pool: reason for pool, reason in failed.items() if reason is FuseReason.REQUEST_NOT_ACCEPTED}
+
+
+def _is_granted_since(evidence: Evidence, swept_at: float | None) -> bool:
+    return evidence.granted_at is not None and evidence.granted_at >= (swept_at or 0.0)
 
 
 def _capacity(pool: str, fuse: Fuse, counts: _Counts, changes: Mapping[str, FuseChange]) -> PoolCapacity:

@@ -84,7 +84,7 @@ def needs_family(alone: Decision, whole: Fuse) -> bool:
         whole: the fuse `*` as recorded.
     """
     is_changed = any(each.pool == ALL_POOLS for each in alone.fuse_changes)
-    return whole.position is not Position.CLOSED or is_changed or bool(alone.plan.now)
+    return whole.position is not Position.CLOSED or is_changed or bool(alone.plan.chosen)
 
 
 def decide_for_family(
@@ -297,7 +297,7 @@ def _part(decision: Decision, place: int) -> Decision:
     deferred = {_own_id(each): why for each, why in decision.plan.deferred.items() if each >> _ID_BITS == place}
     pool_of = {_own_id(each): _own_name(pool) for each, pool in decision.pool_of.items() if _place_of(pool) == place}
     return Decision(
-        fuse_changes, Plan(own(decision.plan.now), deferred), pool_of, own(decision.not_needed), own(decision.needed)
+        fuse_changes, Plan(own(decision.plan.chosen), deferred), pool_of, own(decision.not_needed), own(decision.needed)
     )
 
 

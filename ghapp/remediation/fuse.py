@@ -38,7 +38,7 @@ FLOAT_NOISE = 1e-9
 UNPROVEN_SECONDS = 3600.0
 """A fuse that closed without a proof, as in dry-run, gives another mass loss no new first batch for so long."""
 
-LATE_SECONDS = 4200.0
+LATE_SUCCESSORS_SECONDS = 4200.0
 """A successor comes within an hour of its request, and is listed some minutes later. After that none is looked for: the
 churn of the time before the batch is forgotten some day.
 """
@@ -124,7 +124,7 @@ class Fuse:
             if nothing was proven: if it trips again soon, the batches continue from their size.
         batch: size of the current batch.
         allowed: total size of all batches since `since`.
-        healed_at: when it last closed; until `cooldown_seconds` later, any loss trips it.
+        closed_at: when it last closed; until `cooldown_seconds` later, any loss trips it.
         reason: why it last changed.
         by: who last resumed it since it left `closed`; empty if it was not resumed.
         batch_at: when the current batch began.
@@ -138,7 +138,7 @@ class Fuse:
     since: float | None = None
     batch: int = 0
     allowed: int = 0
-    healed_at: float | None = None
+    closed_at: float | None = None
     reason: FuseReason = FuseReason.NONE
     by: str = ""
     batch_at: float | None = None
@@ -174,7 +174,7 @@ class FuseCounts:
         since_return: time since a lost runner was last found or returned; None: none was since it tripped.
         calm_seconds: time since the last loss, return or stop.
         queued: jobs that wait for such runners; None: unknown.
-        healed_seconds: time since the fuse last closed; None: it never did.
+        closed_seconds: time since the fuse last closed; None: it never did.
         is_of_all: True if it counts all pools: two thirds of them would hide a pool in which replacing does not help.
     """
 
@@ -193,7 +193,7 @@ class FuseCounts:
     since_return: float | None = None
     calm_seconds: float = 0.0
     queued: int | None = None
-    healed_seconds: float | None = None
+    closed_seconds: float | None = None
     is_of_all: bool = False
 
     @property
@@ -342,7 +342,7 @@ def changed_at(fuse: Fuse) -> float | None:
     """
     if fuse.position is Position.STOPPED and fuse.stopped_at is not None:
         return fuse.stopped_at
-    return fuse.healed_at if fuse.position is Position.CLOSED else fuse.since
+    return fuse.closed_at if fuse.position is Position.CLOSED else fuse.since
 
 
 def open_since(fuses: Iterable[Fuse]) -> float | None:
@@ -358,7 +358,7 @@ def at_the_latest(fuse: Fuse, now: float) -> Fuse:
     return replace(
         fuse,
         since=_until(fuse.since, now),
-        healed_at=_until(fuse.healed_at, now),
+        closed_at=_until(fuse.closed_at, now),
         batch_at=_until(fuse.batch_at, now),
         stopped_at=_until(fuse.stopped_at, now),
         held_at=_until(fuse.held_at, now),
@@ -389,7 +389,7 @@ def _next_closed(fuse: Fuse, counts: FuseCounts, now: float, limits: FuseLimits,
 
 
 def _closed_within(seconds: float, counts: FuseCounts) -> bool:
-    return counts.healed_seconds is not None and counts.healed_seconds < seconds
+    return counts.closed_seconds is not None and counts.closed_seconds < seconds
 
 
 def _trip(fuse: Fuse, counts: FuseCounts, now: float, limits: FuseLimits, reason: FuseReason) -> Fuse:
@@ -414,7 +414,7 @@ def _start_proving(fuse: Fuse, now: float, limits: FuseLimits, reason: FuseReaso
         since=now,
         batch=limits.first_batch,
         allowed=limits.first_batch,
-        healed_at=fuse.healed_at,
+        closed_at=fuse.closed_at,
         reason=reason,
         batch_at=now,
         tripped_for=reason,
@@ -424,8 +424,8 @@ def _start_proving(fuse: Fuse, now: float, limits: FuseLimits, reason: FuseReaso
 def _closed(fuse: Fuse, now: float, reason: FuseReason) -> Fuse:
     """Closes the fuse and starts its cooldown; unless it healed, it keeps what its batches allowed."""
     if reason in (FuseReason.REGISTRATIONS_RETURNED, FuseReason.UNPROVEN, FuseReason.HIDDEN_BY_CHURN):
-        return replace(fuse, position=Position.CLOSED, healed_at=now, reason=reason, stopped_at=None)
-    return Fuse(healed_at=now, reason=reason)
+        return replace(fuse, position=Position.CLOSED, closed_at=now, reason=reason, stopped_at=None)
+    return Fuse(closed_at=now, reason=reason)
 
 
 def _next_proving_without_requests(fuse: Fuse, counts: FuseCounts, now: float, limits: FuseLimits) -> Fuse:
@@ -483,7 +483,7 @@ def _next_stopped(fuse: Fuse, counts: FuseCounts, now: float, limits: FuseLimits
     """
     if fuse.reason is FuseReason.REQUEST_NOT_ACCEPTED and (counts.accepted or not counts.in_batch):
         return replace(fuse, position=Position.PROVING, reason=FuseReason.REQUEST_ACCEPTED, stopped_at=None)
-    is_in_time = counts.proving_seconds <= LATE_SECONDS
+    is_in_time = counts.proving_seconds <= LATE_SUCCESSORS_SECONDS
     if fuse.reason is FuseReason.BATCH_NEVER_ONLINE and counts.successors and not counts.pending and is_in_time:
         return _go_on(fuse, counts, now, limits)
     if counts.calm_seconds < limits.window_seconds or fuse.reason is FuseReason.UNREADABLE:

@@ -10,8 +10,8 @@ from dataclasses import dataclass, fields, replace
 
 from ghapp.remediation.churn import Newcomers, newcomers
 from ghapp.remediation.fuse import Fuse, FuseCounts, FuseLimits
+from ghapp.remediation.healing import HEALED_WITHIN_SECONDS
 from ghapp.remediation.job_proof import KnownJobs, are_lost_by_jobs
-from ghapp.remediation.successors import HEALED_WITHIN_SECONDS
 from ghapp.runners.evidence import Evidence, Survey, covered_seconds
 from ghapp.runners.verdict import (
     State,
@@ -83,7 +83,7 @@ def fuse_counts(
     members = list(members)
     since = fuse.since if fuse.since is not None else now
     batch_at = fuse.batch_at if fuse.batch_at is not None else since
-    window_start = max(now - limits.window_seconds, fuse.healed_at or 0.0)
+    window_start = max(now - limits.window_seconds, fuse.closed_at or 0.0)
     count = _Count(lost=reaped)
     for evidence, state in members:
         _count_loss(count, evidence, state, survey, now, window_start, patience, acting=acting)
@@ -113,7 +113,7 @@ def fuse_counts(
         since_return=None if returned is None else covered_seconds(survey, returned, now),
         calm_seconds=covered_seconds(survey, calm_since, now),
         queued=None if jobs is None or jobs.is_behind else len(jobs.queued),
-        healed_seconds=None if fuse.healed_at is None else covered_seconds(survey, fuse.healed_at, now),
+        closed_seconds=None if fuse.closed_at is None else covered_seconds(survey, fuse.closed_at, now),
     )
 
 
@@ -239,7 +239,7 @@ def combined(counts: Iterable[FuseCounts]) -> FuseCounts:
     sums = {
         each.name: sum(getattr(one, each.name) for one in several)
         for each in fields(FuseCounts)
-        if each.name not in ("proving_seconds", "since_return", "calm_seconds", "queued", "healed_seconds", "is_of_all")
+        if each.name not in ("proving_seconds", "since_return", "calm_seconds", "queued", "closed_seconds", "is_of_all")
     }
     queued = [each.queued for each in several]
     return FuseCounts(
@@ -248,6 +248,6 @@ def combined(counts: Iterable[FuseCounts]) -> FuseCounts:
         since_return=min((each.since_return for each in several if each.since_return is not None), default=None),
         calm_seconds=min(each.calm_seconds for each in several),
         queued=None if None in queued else sum(each for each in queued if each is not None),
-        healed_seconds=min((each.healed_seconds for each in several if each.healed_seconds is not None), default=None),
+        closed_seconds=min((each.closed_seconds for each in several if each.closed_seconds is not None), default=None),
         is_of_all=True,
     )

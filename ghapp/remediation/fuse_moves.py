@@ -39,7 +39,7 @@ def after_moves(fuses: Mapping[str, Fuse], pools: Mapping[str, Collection[int]],
     for pool, fuse in fuses.items():
         for name, runners in _places(pool, fuse, pools).items():
             places[name].append(replace(fuse, runners=runners))
-    moved = {pool: Fuse(healed_at=now, reason=FuseReason.POOL_CHANGED) for pool in fuses}
+    moved = {pool: Fuse(closed_at=now, reason=FuseReason.POOL_CHANGED) for pool in fuses}
     return moved | {name: _joined(several) for name, several in places.items()}
 
 

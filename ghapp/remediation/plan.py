@@ -74,9 +74,9 @@ class PoolCapacity(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Runner ids to remediate now, longest lost first, and deferred runners with the reason."""
+    """Ids of the runners to remediate now (`chosen`), longest lost first, and deferred runners with the reason."""
 
-    now: tuple[int, ...] = ()
+    chosen: tuple[int, ...] = ()
     deferred: Mapping[int, Deferral] = field(default_factory=dict)
 
 

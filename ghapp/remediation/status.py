@@ -5,7 +5,7 @@ words: two surfaces that each decide for themselves contradict each other at nig
 
 A loss is healed when its successor is online. Between the accepted request and the successor it is `requested`, and
 still open; after an hour without a successor it is over, and no longer counted as lost. So is a late one, once most
-others of its pool healed and its successor cannot be distinguished from the pool's own newcomers (`successors`).
+others of its pool healed and its successor cannot be distinguished from the pool's own newcomers (`healing`).
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from typing import NamedTuple
 from ghapp.pods.blockers import Blocker, blocker_sentence
 from ghapp.pods.pod_claim import PodClaim
 from ghapp.remediation.fuse import FUSE_REASONS, Fuse, Position
+from ghapp.remediation.healing import SUCCESSOR_PATIENCE_SECONDS, awaits_successor
 from ghapp.remediation.pause import Pause
 from ghapp.remediation.plan import Mode
 from ghapp.remediation.steps import ReplacementPath, may_act
-from ghapp.remediation.successors import SUCCESSOR_PATIENCE_SECONDS, awaits_successor
 from ghapp.runners.evidence import Evidence, Survey
 from ghapp.runners.failed_calls import failed_calls, retry_at
 from ghapp.runners.verdict import (
     Reason,
     State,
     Verdict,
+    deferred_at,
     is_absent,
     may_run_an_unknown_job,
-    missing_since,
     needs_no_replacement,
     runs_a_job,
 )
@@ -255,10 +255,9 @@ def _retired(evidence: Evidence, verdict: Verdict) -> ReplacementStatus:
 def _suspect(evidence: Evidence, verdict: Verdict, terms: ReplacementTerms, now: float) -> ReplacementStatus:
     if (block := _job(evidence, now) or _github(evidence, terms)) is not None:
         return _waiting(block, verdict.since)
-    deferred_at = evidence.deliveries_behind_at
-    if deferred_at is not None and is_absent(evidence) and deferred_at >= missing_since(evidence):
+    if (since := deferred_at(evidence)) is not None:
         text = "deliveries are missing or late, and its job may have ended unseen; it is confirmed within an hour"
-        return _waiting((ReplacementBlocker.DELIVERIES_MISSING, text, False), deferred_at)
+        return _waiting((ReplacementBlocker.DELIVERIES_MISSING, text, False), since)
     text = "the runner is asked for again, and a second 404 of GitHub confirms the loss"
     return ReplacementStatus(ReplacementStage.SUSPECT, text, verdict.since)
 

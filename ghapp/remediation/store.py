@@ -27,6 +27,7 @@ from ghapp.store import keys
 from ghapp.store.codec import Codec, Record
 from ghapp.store.compare_and_set import RecordWriter
 from ghapp.store.quarantine import PlainReader, RecordReader, finite
+from ghapp.wording import bounded, time_of
 
 log = logger(__name__)
 
@@ -37,6 +38,10 @@ reads the runners of all of them.
 
 FAMILY_PLANNED_SECONDS = 60
 """Lifetime of the record of it."""
+
+
+MOST_IN_WORDS = 3
+"""Pauses and fuses that are named; the others are counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +57,23 @@ class Resumption:
 
     def __bool__(self) -> bool:
         return bool(self.ended or self.proving or self.reaping)
+
+    @property
+    def in_words(self) -> str:
+        """Whose pauses ended, with their reasons, and which fuses restarted; empty if nothing changed."""
+        pauses = [
+            f"ended the pause of {_named(pool)} by {each.who} since {time_of(each.at)}: {each.why}"
+            for pool, each in sorted(self.ended.items())
+        ]
+        parts = bounded(pauses, MOST_IN_WORDS)
+        for kind, pools in (("fuse", self.proving), ("fuse of the reaper", self.reaping)):
+            if pools:
+                parts.append(f"restarted the {kind} of {', '.join(bounded(map(_named, sorted(pools)), MOST_IN_WORDS))}")
+        return "; ".join(parts)
+
+
+def _named(pool: str) -> str:
+    return "all pools" if pool == ALL_POOLS else pool
 
 
 _fuses = Codec("fuse", Fuse, unknown={Position: Position.STOPPED, FuseReason: FuseReason.NONE})

@@ -138,7 +138,7 @@ class StepDocument(TypedDict):
 
 
 class GateDocument(TypedDict):
-    """Whether a shard may take over."""
+    """Whether a shard may take over. `check_url`: the check run "Runner gate" of its last deploy; null without one."""
 
     pool: str
     shard: str
@@ -146,6 +146,7 @@ class GateDocument(TypedDict):
     role: Role
     checks: list[CheckDocument]
     next: list[StepDocument]
+    check_url: str | None
 
 
 def pause_in_words(pause: Pause) -> str:
@@ -304,6 +305,7 @@ def gate_document(gate: Gate) -> GateDocument:
         "role": gate.role,
         "checks": [{"name": each.name, "passed": each.passed, "text": each.text} for each in gate.checks],
         "next": [{"step": each.step, "why": each.why} for each in gate.next],
+        "check_url": gate.check_url,
     }
 
 

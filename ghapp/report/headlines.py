@@ -179,7 +179,7 @@ def _blind(fleet: FleetView, now: float) -> Iterator[Headline]:
         HeadlineKind.BLIND,
         Severity.CRITICAL if is_critical else Severity.ATTENTION,
         f"Runners cannot be read: {known.meaning}{code}; {keeps}.",
-        known.fix.format(org=shell_command(fleet.org)),
+        known.fix,
         "" if has_own_step else "ghapp doctor",
         survey.blind_since or attempt.since or survey.swept_at,
         "github",

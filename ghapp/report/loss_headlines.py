@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ghapp.installations.pool_matching import ALL_POOLS
 from ghapp.remediation.fuse import FUSE_REASONS, Fuse, FuseReason, Position, proof_in_words, resume_command, threshold
+from ghapp.remediation.healing import HEALED_FOR_EACH_HIDDEN, SUCCESSOR_PATIENCE_SECONDS, lost_since
 from ghapp.remediation.pause import Pause
 from ghapp.remediation.status import (
     ReplacementBlocker,
@@ -14,7 +15,6 @@ from ghapp.remediation.status import (
     ReplacementStatus,
     is_unanswered,
 )
-from ghapp.remediation.successors import HEALED_FOR_EACH_HIDDEN, SUCCESSOR_PATIENCE_SECONDS, lost_since
 from ghapp.report.fleet import FleetView, PoolView, RunnerView
 from ghapp.report.headline import BY_ITSELF, Headline, HeadlineKind, Severity, first_since, runners_page
 from ghapp.runners.verdict import State
@@ -246,7 +246,7 @@ def _last_request(lost: Iterable[RunnerView], fuse: Fuse) -> float | None:
 
 def _proven_at(fuse: Fuse) -> float:
     """Returns until when what was requested is proven (epoch seconds)."""
-    began_at = fuse.batch_at if fuse.reason is FuseReason.BATCH_ONLINE else fuse.healed_at
+    began_at = fuse.batch_at if fuse.reason is FuseReason.BATCH_ONLINE else fuse.closed_at
     return began_at or 0.0
 
 

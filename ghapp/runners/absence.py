@@ -36,6 +36,8 @@ from ghapp.runners.verdict import (
     runs_a_job,
     unknown_job_seconds,
 )
+from ghapp.untrusted_text import LONGEST_WORD, one_line
+from ghapp.wording import bounded, counted
 
 MOST_ASKED = 200
 """Maximum GETs of suspects per sweep: the share of the minute's points a mass loss may cost. Batches need no more."""
@@ -369,6 +371,49 @@ def _patience(evidence: Evidence, limits: Limits) -> float:
 def suspects(records: Iterable[Evidence], survey: Survey, now: float, limits: Limits) -> list[Evidence]:
     """Returns the runners that are absent and not confirmed as lost."""
     return [each for each in records if is_absent(each) and judge(each, survey, now, limits).state is State.SUSPECT]
+
+
+MOST_NAMED = 3
+"""Runners that the outcome of a sweep names; the others are counted."""
+
+
+class AbsentRunners(NamedTuple):
+    """The names of the runners that a list lacks and that are not confirmed as lost.
+
+    Attributes:
+        suspects: those that a confirmation should have decided by now.
+        checked: those that are missing for less than a confirmation takes. Each ephemeral runner that ends its job is,
+            until the delivery of that end, or GitHub's answer, explains it.
+    """
+
+    suspects: tuple[str, ...] = ()
+    checked: tuple[str, ...] = ()
+
+    @property
+    def in_words(self) -> str:
+        """What was found, as a part of a sentence."""
+        parts = []
+        if self.suspects:
+            parts.append(f"{counted(len(self.suspects), 'suspect')} ({_names(self.suspects)})")
+        if self.checked:
+            what = "that left the list and is" if len(self.checked) == 1 else "that left the list and are"
+            parts.append(f"{counted(len(self.checked), 'runner')} {what} being checked ({_names(self.checked)})")
+        return " and ".join(parts) or "no suspect"
+
+
+NO_ABSENT_RUNNERS = AbsentRunners()
+
+
+def _names(names: Iterable[str]) -> str:
+    return ", ".join(bounded((one_line(each, LONGEST_WORD) for each in names), MOST_NAMED))
+
+
+def absent_runners(suspects: Iterable[Evidence], now: float, limits: Limits) -> AbsentRunners:
+    """Returns the names of suspects, of both kinds, at `now` (epoch seconds)."""
+    found, checked = list[str](), list[str]()
+    for each in sorted(suspects, key=lambda each: each.name):
+        (checked if now - missing_since(each) < limits.confirm_seconds else found).append(each.name)
+    return AbsentRunners(tuple(found), tuple(checked))
 
 
 def is_sane(known: Installation, now: Installation) -> bool:

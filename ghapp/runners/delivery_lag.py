@@ -12,13 +12,13 @@ from typing import NamedTuple
 
 from ghapp.runners.evidence import LIST_LASTS_SECONDS, Evidence, Survey, covered_seconds
 from ghapp.runners.observations import LIST_LAG_SECONDS
-from ghapp.runners.verdict import is_absent, missing_since
+from ghapp.runners.verdict import deferred_at, is_absent, missing_since
 from ghapp.wording import duration
 
 HOLD_SECONDS = 3600.0
 """An absence waits at most this long for deliveries, counted in time that complete lists cover."""
 
-LATE_SECONDS = 10.0
+LATE_DELIVERY_SECONDS = 10.0
 """A delivery that arrives later than this after its event is late. GitHub takes one to five seconds."""
 
 MARGIN_SECONDS = 5.0
@@ -180,7 +180,7 @@ def arrivals_after(
     if arrivals.last_at is not None and arrivals.last_at <= now:
         last_at = arrivals.last_at if last_at is None else max(last_at, arrivals.last_at)
     ages = [LateArrival(at, at - event_at) for at, event_at in new if event_at is not None]
-    late = [each for each in ages if LATE_SECONDS <= each.seconds <= HOLD_SECONDS]
+    late = [each for each in ages if LATE_DELIVERY_SECONDS <= each.seconds <= HOLD_SECONDS]
     punctual = [each.at for each in ages if each.seconds <= HOLD_SECONDS]
     if arrivals.punctual_at is not None and arrivals.punctual_at <= now:
         punctual.append(arrivals.punctual_at)
@@ -260,7 +260,7 @@ def completeness(facts: DeliveryFacts, now: float) -> tuple[DeliveryGap, ...]:
     gaps = []
     if delay:
         gaps.append(DeliveryGap(now - reach, None, GapCause.LATE, f"deliveries arrive {duration(delay)} late"))
-    if facts.backlog_seconds >= LATE_SECONDS:
+    if facts.backlog_seconds >= LATE_DELIVERY_SECONDS:
         text = f"deliveries have waited in the inbox for {duration(facts.backlog_seconds)}"
         gaps.append(DeliveryGap(now - facts.backlog_seconds - reach, None, GapCause.BACKLOG, text))
     for missing in facts.log.missing:
@@ -364,17 +364,15 @@ def confirmation_deferred(evidence: Evidence | None, at: float) -> Evidence | No
     """The confirmation of a suspect was deferred at `at` because deliveries are behind. The first time is kept."""
     if evidence is None or not is_absent(evidence):
         return evidence
-    deferred_at = evidence.deliveries_behind_at
-    is_known = deferred_at is not None and missing_since(evidence) <= deferred_at <= at
-    return evidence if is_known else evidence._replace(deliveries_behind_at=at)
+    since = deferred_at(evidence)
+    return evidence if since is not None and since <= at else evidence._replace(deliveries_behind_at=at)
 
 
 def was_confirmed_without_deliveries(evidence: Evidence) -> bool:
     """True if the loss was confirmed because deliveries stayed behind for longer than an absence waits for them."""
-    deferred_at, confirmed_at = evidence.deliveries_behind_at, evidence.confirmed_at
-    if deferred_at is None or confirmed_at is None:
+    if evidence.confirmed_at is None or deferred_at(evidence) is None:
         return False
-    return deferred_at >= missing_since(evidence) and confirmed_at - missing_since(evidence) >= HOLD_SECONDS
+    return evidence.confirmed_at - missing_since(evidence) >= HOLD_SECONDS
 
 
 def in_words(gaps: Sequence[DeliveryGap]) -> str:

@@ -195,13 +195,15 @@ class Evidence(NamedTuple):
     back_at: float | None = None
     """When the runner last returned after a GET had answered 404. A list alone may omit a runner and show it again."""
     was_lost: bool = False
-    """True if the absence that ended at `back_at` had been confirmed: a loss, and not only a suspicion."""
+    """True if the absence that ended at `back_at` had been confirmed, be it revoked later: no mere suspicion."""
     past_loss: PastLoss | None = None
     """A loss that ended because the runner returned, until it is recorded among the incidents. Display only."""
     succeeds: int | None = None
     """The id of the lost runner in whose place this runner came online."""
     hidden_at: float | None = None
     """When its loss was over although no successor is known: the pool's own newcomers hide it. Display only."""
+    unconfirmed_at: float | None = None
+    """The date of what last revoked a confirmation of the present absence; None while it never was."""
 
     @property
     def last_sign_at(self) -> float | None:

@@ -9,6 +9,7 @@ from ghapp.installations.installation import Installation
 from ghapp.installations.scope import ScopeKind, kind_of
 from ghapp.runners.evidence import Survey
 from ghapp.runners.verdict import Reason
+from ghapp.untrusted_text import shell_command
 
 OVERDUE_SECONDS = 60.0
 """A sweep overdue by more than this was picked up by no scheduler or no worker."""
@@ -18,7 +19,10 @@ NOT_SCHEDULED = "SweepNotScheduled"
 
 
 class Blindness(NamedTuple):
-    """Why runners cannot be read, in words: what it means, and what to do. `{org}` is the organization in a command."""
+    """Why runners cannot be read, in words: what it means, and what to do.
+
+    `{org}` in `fix` is the scope's name in a command; `blindness_of` puts it in.
+    """
 
     meaning: str
     fix: str
@@ -121,7 +125,8 @@ def blindness_of(reason: str, org: str) -> Blindness:
         org: the scope's name.
     """
     own = {ScopeKind.REPOSITORY: _OF_REPOSITORIES, ScopeKind.ENTERPRISE: _OF_ENTERPRISES}.get(kind_of(org), BLINDNESS)
-    return own.get(reason) or BLINDNESS.get(reason, UNKNOWN_BLINDNESS)
+    found = own.get(reason) or BLINDNESS.get(reason, UNKNOWN_BLINDNESS)
+    return found._replace(fix=found.fix.format(org=shell_command(org)))
 
 
 class NextAttempt(NamedTuple):

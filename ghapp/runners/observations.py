@@ -11,7 +11,7 @@ from functools import partial
 from math import inf
 from typing import Protocol
 
-from ghapp.runners import remains as cluster
+from ghapp.runners import remains
 from ghapp.runners.deletion_progress import Deletion
 from ghapp.runners.evidence import Evidence, Fold, PastLoss, Registration, Survey, observed_at
 from ghapp.runners.failed_calls import doubled
@@ -25,10 +25,12 @@ from ghapp.runners.verdict import (
 )
 
 OVERTAKING_SECONDS = 180.0
-"""No sweep or confirmation runs longer than this; see `jobs`."""
+"""No sweep or confirmation runs longer than this; see `ghapp.queue.jobs`."""
 
 LIST_LAG_SECONDS = 300.0
-"""Lists were observed to be 50 s stale; the limit is six times that."""
+"""Lists were observed to be 50 s stale. Where a staler one would end a doubt wrongly, the limit is six times that.
+`STALE_LIST_SECONDS` is for what later answers correct.
+"""
 
 OMITTED_SECONDS = (60.0, 180.0)
 """How long lists that lack a runner are no hint after a GET found it: at first, and the maximum; an observation that is
@@ -108,6 +110,9 @@ def _is_unchanged(evidence: Evidence, registration: Registration, at: float) -> 
         and evidence.busy == registration.busy
         and evidence.name == registration.name
         and evidence.labels == registration.labels
+        and evidence.custom_labels == registration.custom_labels
+        and evidence.os == registration.os
+        and registration.ephemeral in (None, evidence.ephemeral)
         and evidence.group_id == registration.group_id
         and evidence.version == registration.version
         and evidence.absent_since is None
@@ -135,9 +140,10 @@ def _past_loss(evidence: Evidence, at: float) -> PastLoss | None:
     known = [each for each in (evidence.absent_since, evidence.missing_at) if each is not None]
     if evidence.confirmed_at is None and evidence.offline_since is not None:
         known.append(evidence.offline_since)
+    first_at = min(known, default=at)
     return PastLoss(
-        first_at=min(known, default=at),
-        ended_at=at,
+        first_at=first_at,
+        ended_at=max(at, first_at, evidence.confirmed_at or at),  # what shows it may be from before the loss
         missing_at=evidence.missing_at,
         confirmed_at=evidence.confirmed_at,
         granted_at=evidence.granted_at,
@@ -145,11 +151,6 @@ def _past_loss(evidence: Evidence, at: float) -> PastLoss | None:
         successor=evidence.successor,
         healed_at=evidence.healed_at,
     )
-
-
-def _was_lost(evidence: Evidence) -> bool:
-    """True if the absence that ends was a confirmed loss, also if a job's delivery revoked the confirmation."""
-    return evidence.confirmed_at is not None or evidence.past_loss is not None
 
 
 def first_observation(runner_id: int, name: str, at: float) -> Evidence:
@@ -169,16 +170,15 @@ def registration_seen(
     if evidence is None:
         evidence = first_observation(seen.id, seen.name, at)
     if seen.busy and not evidence.was_busy:
-        evidence = _work_seen(evidence)
+        evidence = _work_seen(evidence, at)
     if _late(evidence, at):
         return _with_last_return(evidence, seen, at)
     if not seen.labels_complete and evidence.labels:
         seen = seen._replace(labels=evidence.labels, custom_labels=evidence.custom_labels)
     if listed and _is_unchanged(evidence, seen, at):
         return evidence
-    was_absent = evidence.absent_since is not None or evidence.missing_at is not None
-    # Back from an absence, or online after a grant for being offline: the remediation is cancelled.
-    is_moot = was_absent or (seen.online and evidence.removed_at is None)
+    # Back from an absence, or online: what was granted, for the absence or for being offline, is cancelled.
+    is_moot = is_absent(evidence) or (seen.online and evidence.removed_at is None)
     offline_since = None
     if not seen.online:
         offline_since = evidence.offline_since if evidence.offline_since is not None else at
@@ -200,10 +200,19 @@ def registration_seen(
         was_online=evidence.was_online or seen.online or seen.busy,
         offline_since=offline_since,
         back_at=at if evidence.missing_at is not None else evidence.back_at,
-        was_lost=_was_lost(evidence) if evidence.missing_at is not None else evidence.was_lost,
+        was_lost=evidence.was_lost if evidence.missing_at is None else _was_confirmed(evidence),
         retired_at=_still_retired(evidence, at, listed=listed, alone=alone),
-        omissions=evidence.omissions + (evidence.absent_since is not None) if alone else 0,
+        omissions=_omissions(evidence) if alone else 0,
     )
+
+
+def _omissions(evidence: Evidence) -> int:
+    """Returns how many lists in a row lacked the runner, now that its GET found it."""
+    return evidence.omissions if evidence.absent_since is None else evidence.omissions + 1
+
+
+def _was_confirmed(evidence: Evidence) -> bool:
+    return evidence.confirmed_at is not None or evidence.unconfirmed_at is not None
 
 
 def _without_absence(evidence: Evidence) -> Evidence:
@@ -213,6 +222,7 @@ def _without_absence(evidence: Evidence) -> Evidence:
         absent_of=None,
         missing_at=None,
         confirmed_at=None,
+        unconfirmed_at=None,
         reregistered_as=None,
         missing_from_partial_list_at=None,
         remains=None,
@@ -240,16 +250,31 @@ def _without_remediation(evidence: Evidence, at: float) -> Evidence:
     )
 
 
-def _work_seen(evidence: Evidence) -> Evidence:
+def _unconfirmed(evidence: Evidence, at: float) -> Evidence:
+    """Revokes the confirmation and the grant, because of what is dated `at`.
+
+    The loss stays on record: for the incidents, and for the fuse, which counts the runner's return as that of a lost
+    one.
+    """
+    return evidence._replace(
+        confirmed_at=None,
+        granted_at=None,
+        event_id=None,
+        past_loss=_past_loss(evidence, at),
+        incident=None,
+        unconfirmed_at=at if evidence.confirmed_at is not None else evidence.unconfirmed_at,
+    )
+
+
+def _work_seen(evidence: Evidence, at: float) -> Evidence:
     """GitHub returned it busy, be it before answers that are on record already: an ephemeral runner has its one job."""
-    return _unconfirmed_if_at_work(evidence._replace(was_busy=True))
+    return _unconfirmed_if_at_work(evidence._replace(was_busy=True), at)
 
 
-def _unconfirmed_if_at_work(evidence: Evidence) -> Evidence:
-    """Revokes the confirmation, and the grant, of a runner that may run an unknown job; what was removed stays so."""
-    if evidence.removed_at is not None or not may_run_an_unknown_job(evidence):
-        return evidence
-    return evidence._replace(confirmed_at=None, granted_at=None, event_id=None)
+def _unconfirmed_if_at_work(evidence: Evidence, at: float) -> Evidence:
+    """Revokes the confirmation of a runner that may run an unknown job; what was removed stays so."""
+    is_revoked = evidence.removed_at is None and may_run_an_unknown_job(evidence)
+    return _unconfirmed(evidence, at) if is_revoked else evidence
 
 
 def _with_last_return(evidence: Evidence, seen: Registration, at: float) -> Evidence:
@@ -267,7 +292,7 @@ def _with_last_return(evidence: Evidence, seen: Registration, at: float) -> Evid
         return evidence
     was_online = evidence.was_online or seen.online or seen.busy
     return _unconfirmed_if_at_work(
-        evidence._replace(busy=seen.busy, last_registered_at=at, was_online=was_online, registered=True)
+        evidence._replace(busy=seen.busy, last_registered_at=at, was_online=was_online, registered=True), at
     )
 
 
@@ -282,12 +307,9 @@ def _missing_after_return(evidence: Evidence, seen: Registration, at: float) -> 
     was_asked, unlisted_since = evidence.missing_at is not None, evidence.absent_since
     if unlisted_since is None or unlisted_since < at:
         unlisted_since = None if was_asked else evidence.observed_at
-    return evidence._replace(
+    return _unconfirmed(evidence, at)._replace(
         missing_at=evidence.observed_at if was_asked else None,
         absent_since=unlisted_since,
-        confirmed_at=None,
-        granted_at=None,
-        event_id=None,
         busy=seen.busy,
         last_registered_at=at,
         was_online=evidence.was_online or seen.online or seen.busy,
@@ -414,18 +436,13 @@ def job_started(evidence: Evidence, job_id: int, at: float, known_at: float = in
     at, dated_at = min(at, known_at), _ahead(at, known_at)
     ended = evidence.job_ended_at if evidence.job_id == job_id else None
     is_at_work = ended is None and evidence.removed_at is None
-    return evidence._replace(
+    return (_unconfirmed(evidence, at) if is_at_work else evidence)._replace(
         job_id=job_id,
         job_started_at=at,
         job_ended_at=ended,
         job_end_dated=ended is None or evidence.job_end_dated,
         was_online=True,
         last_delivery_at=max(at, evidence.last_delivery_at or at),
-        confirmed_at=None if is_at_work else evidence.confirmed_at,
-        granted_at=None if is_at_work else evidence.granted_at,
-        event_id=None if is_at_work else evidence.event_id,
-        past_loss=_past_loss(evidence, at) if is_at_work else evidence.past_loss,
-        incident=None if is_at_work else evidence.incident,
         retired_at=_retired_despite_job(evidence.retired_at, at),
         ephemeral=_after_another_job(evidence, job_id),
         job_lookups=0 if evidence.job_id != job_id else evidence.job_lookups,
@@ -627,8 +644,8 @@ def remains_seen(evidence: Evidence, kind: RemainsKind, at: float) -> Evidence:
     """
     if not is_absent(evidence) or at < missing_since(evidence):
         return evidence
-    remains = cluster.remains_seen(evidence.remains, kind, at)
-    return evidence if remains == evidence.remains else evidence._replace(remains=remains)
+    found = remains.remains_seen(evidence.remains, kind, at)
+    return evidence if found == evidence.remains else evidence._replace(remains=found)
 
 
 def needed_again(evidence: Evidence) -> Evidence:
@@ -645,7 +662,7 @@ def not_needed(evidence: Evidence, at: float) -> Evidence:
 
 
 def busy_after_all(evidence: Evidence, at: float) -> Evidence:
-    """GitHub refused to remove the runner because it is running a job: it was never lost."""
+    """GitHub refused to remove the runner because it runs a job: it works, and counts as a lost one that returned."""
     return _without_absence(_without_remediation(evidence, at))._replace(
         busy=True, was_online=True, was_busy=True, observed_at=at, back_at=at, was_lost=True
     )

@@ -16,7 +16,7 @@ from ghapp.report.documents import HEALED, NO_SUCCESSOR, Fact, HealthDocument, d
 from ghapp.report.org_view import OrgView
 from ghapp.runners.evidence import Evidence
 from ghapp.runners.verdict import State, Verdict, judge
-from ghapp.web.pages.views.paging import Paging, filter_of, page_of, paged, query_string, text_of
+from ghapp.web.pages.views.paging import Paging, choice_of, filter_of, page_of, paged, pool_note, query_string, text_of
 from ghapp.web.pages.views.wording import Moment, TextPart, coded, moment
 from ghapp.workflow_jobs.job import Job
 
@@ -27,6 +27,9 @@ GONE = ("retired", HEALED, NO_SUCCESSOR)
 """States of runners that do not count now."""
 
 STATES = (*(state.value for state in State), HEALED, NO_SUCCESSOR)
+LOST = {"lost": State.INVALIDATED.value}
+"""Another name of a state, as the command takes it."""
+
 SORTS = ("name", "state", "since", "pool")
 STATE_ORDER = {
     name: at for at, name in enumerate(("invalidated", "suspect", "offline", "unknown", "starting", "healthy"))
@@ -107,16 +110,21 @@ class RunnersPageView(NamedTuple):
     columns: tuple[Column, ...]
     pools: tuple[str, ...]
 
+    @property
+    def pool_note(self) -> str:
+        """Which pools there are, if the selected one is not among them."""
+        return pool_note(self.query.pool, self.pools)
+
 
 def read_query(given: Mapping[str, str]) -> RunnerQuery:
-    """Returns the query of an address; values that make no sense are taken as their defaults."""
-    state, sort = given.get("state", ""), given.get("sort", "")
+    """Returns the query of an address; raises UnknownValueError for a filter that does not exist."""
+    given = {**given, "state": LOST.get(given.get("state", ""), given.get("state", ""))}
     return RunnerQuery(
-        state=state if state in (EVERY, *STATES) else CURRENT,
+        state=choice_of(given, "state", (*STATES, EVERY), CURRENT),
         pool=filter_of(given, "pool"),
         label=text_of(given, "label"),
         text=text_of(given),
-        sort=sort if sort in SORTS else "state",
+        sort=choice_of(given, "sort", SORTS, "state"),
         descending=given.get("order") == "desc",
         page=page_of(given),
     )

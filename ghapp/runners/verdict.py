@@ -142,9 +142,9 @@ def _judged(evidence: Evidence, survey: Survey, now: float, limits: Limits, *, s
     if may_start and covered_seconds(survey, evidence.first_seen, now) < limits.startup_seconds:
         return State.STARTING, Reason.WITHIN_STARTUP_GRACE, evidence.first_seen
     if absent:
-        since, deferred_at = missing_since(evidence), evidence.deliveries_behind_at
-        is_deferred = deferred_at is not None and since <= deferred_at
-        return State.SUSPECT, Reason.DELIVERIES_BEHIND if is_deferred else Reason.AWAITING_CONFIRMATION, since
+        is_deferred = deferred_at(evidence) is not None
+        reason = Reason.DELIVERIES_BEHIND if is_deferred else Reason.AWAITING_CONFIRMATION
+        return State.SUSPECT, reason, missing_since(evidence)
     return _present(evidence, survey, now, limits)
 
 
@@ -157,6 +157,12 @@ def missing_since(evidence: Evidence) -> float:
     """Returns when GitHub first reported an absent runner as missing (epoch seconds)."""
     times = [at for at in (evidence.absent_since, evidence.missing_at) if at is not None]
     return min(times)
+
+
+def deferred_at(evidence: Evidence) -> float | None:
+    """Returns when the confirmation of the present absence was first deferred because deliveries are behind."""
+    at = evidence.deliveries_behind_at
+    return at if at is not None and is_absent(evidence) and at >= missing_since(evidence) else None
 
 
 def needs_no_replacement(evidence: Evidence) -> bool:

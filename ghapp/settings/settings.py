@@ -128,9 +128,7 @@ class Settings:
         pools = read_pools(mistakes.read("[[pools]]", [], rows, tables, "pools"), mistakes)
         scopes = read_scopes(mistakes.read("[[scopes]]", [], rows, tables, "scopes"), mistakes)
         state_dir = mistakes.read("GHAPP_STATE_DIR", None, _state_dir, environ.get("GHAPP_STATE_DIR"))
-        credentials = None
-        if state_dir is not None:
-            credentials = mistakes.read("credentials", None, read_credentials, environ, state_dir)
+        credentials = mistakes.read("credentials", None, read_credentials, environ, state_dir)
 
         def address(name: str, read: Callable[[Mapping[str, str], str], str]) -> str:
             return mistakes.read(name, "", read, environ, name)

@@ -65,6 +65,7 @@ class AuditEntry(NamedTuple):
         result: such as `paused`.
         address: the client's address, of a command the name of its host; empty where there is none.
         until: when the pause that is in effect ends by itself (epoch seconds); None: never, or it is no pause.
+        detail: the rest of the result in words, such as the pauses that a resume ended; empty without one.
     """
 
     at: float
@@ -76,6 +77,7 @@ class AuditEntry(NamedTuple):
     result: str
     address: str = ""
     until: float | None = None
+    detail: str = ""
 
     @property
     def change(self) -> str:
@@ -94,15 +96,16 @@ class ChangeOutcome:
         result: such as `paused`.
         has_effect: False if nothing was changed.
         until: when a pause ends by itself; None: never, or it is no pause.
+        detail: the rest of the result in words; empty without one.
     """
 
     def __init__(self) -> None:
-        self.result, self.has_effect = "", True
+        self.result, self.has_effect, self.detail = "", True, ""
         self.until: float | None = None
 
-    def set(self, result: str, *, has_effect: bool = True, until: float | None = None) -> None:
+    def set(self, result: str, *, has_effect: bool = True, until: float | None = None, detail: str = "") -> None:
         """Sets the result."""
-        self.result, self.has_effect, self.until = result, has_effect, until
+        self.result, self.has_effect, self.until, self.detail = result, has_effect, until, detail
 
 
 class AuditLog:
@@ -124,7 +127,7 @@ class AuditLog:
         key, outcome = keys.audit(installation, trail), ChangeOutcome()
         await self._add(key, begun, most=MOST)  # more than changes without effect ever need
         yield outcome
-        ended = _entries.encode(entry._replace(result=outcome.result, until=outcome.until))
+        ended = _entries.encode(entry._replace(result=outcome.result, until=outcome.until, detail=outcome.detail))
         if outcome.has_effect:
             await self._add(key, ended, instead_of=(key, begun))
         elif trail is Trail.CHANGES:

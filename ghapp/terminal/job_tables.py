@@ -9,7 +9,9 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from ghapp.deaths.job_story import HELD, failure_text
+from ghapp.deaths.job_outcome import failure_text
+from ghapp.deaths.job_story import HELD, StoryStep
+from ghapp.deaths.texts import details
 from ghapp.terminal.tables import (
     ShrinkingTable,
     ago,
@@ -73,20 +75,21 @@ _KINDS: Mapping[str | None, str] = {
 }
 
 
-def no_jobs(state: str | None, searched: Sequence[str], places: Sequence[str]) -> RenderableType:
+def no_jobs(state: str | None, searched: Sequence[str], places: Sequence[str], others: str = "") -> RenderableType:
     """Returns the sentence in place of an empty list.
 
     Args:
         state: as of `ghapp jobs`; None: any.
         searched: what jobs of the last 30 days were searched by, or empty texts.
         places: the pool and the organization that they were looked for in, or empty texts.
+        others: which repositories have jobs, if the one that they were searched by has none.
     """
     is_search = any(searched)
     kind = "job" if is_search and state is None else _KINDS[state]
     of = "".join(f" of {each}" for each in (*searched, *places) if each)
     ended = "jobs that ended are listed for an hour; --runner, --sha and --pull find those of 30 days"
     known = ended if state in ("over", "failed") and not is_search else KNOWN_JOBS
-    return copyable(f"no {kind}{of} is known: {known}")
+    return copyable(f"no {kind}{of} is known: {known}{f'; {others}' if others else ''}")
 
 
 def _since(document: Mapping[str, Any]) -> str | None:
@@ -136,13 +139,16 @@ def _explanation(document: Mapping[str, Any], page: str | None) -> list[Text]:
     state, why = document["state"], document["why"]
     if document["summary"] is None:
         head.append(" ended" if state == "over" else f" is {state}", STATE_COLOURS[state])
-    story = [(to_the_second(each["at"]), each["text"]) for each in document["story"]]
+    events = [each for each in document["story"] if why is None or each["step"] != StoryStep.WAITS]  # the head has why
+    story = [(to_the_second(each["at"]), each["text"]) for each in events]
     width = max((len(at) for at, _ in story), default=0)
-    lines = [f"{at:{width}}  {text}" for at, text in story]
+    death = document["death"]
+    lines = [] if death is None else [*details(death["cause"], death["memory_limit"], death["last_line"])]
+    lines += [f"{at:{width}}  {text}" for at, text in story]
     for number, each in enumerate(document["next"], 1):
         at = f": {each['url']}" if each["url"] else ""
         lines += [f"{number}. {each['step']}{at}", f"   {each['why']}"]
-    if (death := document["death"]) is not None:
+    if death is not None:
         lines.append(f"advice for the platform team: {death['advice']}")
     if document["html_url"] and document["html_url"] not in [each["url"] for each in document["next"]]:
         lines.append(document["html_url"])
@@ -151,7 +157,7 @@ def _explanation(document: Mapping[str, Any], page: str | None) -> list[Text]:
     if why is None:
         head.append(visible(_without_reason(document)))
         return [head, *(copyable(f"  {line}") for line in lines)]
-    head.append(f": {why['reason']} since {to_the_second(why['since'])}")
+    head.append(visible(f" since {to_the_second(why['since'])}: {why['text']} ({why['reason']})"))
     if why["ahead"] is not None:
         typical = why["typical_wait_seconds"]
         usual = "" if typical is None else f"; {usual_wait(duration(typical))}"

@@ -25,7 +25,7 @@ from ghapp.pods.phantom_kinds import KNOWN_SOON, may_be_phantoms
 from ghapp.report.documents import HEALED, NO_SUCCESSOR, listed_state, timestamp
 from ghapp.runners.next_attempt import blindness_of
 from ghapp.runners.verdict import Reason, State
-from ghapp.untrusted_text import shell_command, visible
+from ghapp.untrusted_text import visible
 from ghapp.wording import duration, time_of
 
 ANY_WIDTH = 100_000
@@ -193,14 +193,16 @@ def sweeps_table(accounts: Iterable[Any]) -> RenderableType:
     numbers = ("runners", "suspects", "lost", "calls", "billable", "ms", "calls left", "next in")
     table = new_table("org", *numbers, "problem", sentences=["problem"])
     for each in accounts:
-        seen = (each.runners, each.suspects) if each.runners or not each.flaw else ("-", "-")  # the list failed
+        is_listed = bool(each.runners) or not each.flaw
+        seen = (each.runners, len(each.absent.suspects)) if is_listed else ("-", "-")
         cells = (*seen, each.losses.runners, each.calls, each.billable, round(each.milliseconds), each.left)
         table.add_row(each.org, *(str(cell) for cell in cells), f"{each.next_in:.0f} s", each.flaw)
     lines = [copyable(f"{each.org}: {each.losses.in_words}", "red") for each in accounts if each.losses.runners]
+    lines += [copyable(f"{each.org}: {each.absent.in_words}", "dim") for each in accounts if any(each.absent)]
     for each in (each for each in accounts if each.flaw):
         why = blindness_of(each.flaw, each.org)
         lines.append(copyable(f"{each.org}: {why.meaning} ({each.flaw})", "yellow"))
-        lines.append(copyable(f"  → {why.fix.format(org=shell_command(each.org))}", "dim"))
+        lines.append(copyable(f"  → {why.fix}", "dim"))
     return Group(ShrinkingTable(table, ["billable", "ms"]), *lines)
 
 

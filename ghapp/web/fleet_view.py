@@ -16,7 +16,7 @@ from cachetools import TTLCache
 from starlette.exceptions import HTTPException
 
 from ghapp.deaths.job_death import runner_after
-from ghapp.deaths.job_story import NOTHING_KNOWN, JobOutcome
+from ghapp.deaths.job_outcome import NOTHING_KNOWN, JobOutcome
 from ghapp.errors import StoreUnavailableError
 from ghapp.installations.installation import Installation
 from ghapp.installations.pool_matching import ALL_POOLS

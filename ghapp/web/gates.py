@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 from typing import NamedTuple
 
 from ghapp.gate.active_shard import Deploy
+from ghapp.gate.gate_checks import posted_check
 from ghapp.gate.judgement import ActiveShardSources, Gate, GateRequest, judge_gate
 from ghapp.gate.shard_checks import known_shards
 from ghapp.gate.shard_status import ShardInputs, has_shards, members_of
@@ -31,12 +33,20 @@ class PoolGates(NamedTuple):
     jobs: Collection[int] = ()
 
 
+class CheckRunLink(NamedTuple):
+    """The page of a check run "Runner gate" on GitHub, and its repository (`owner/name`)."""
+
+    repository: str
+    url: str
+
+
 class GateInputs(NamedTuple):
-    """What the gates of a blue/green pool are judged by."""
+    """What the gates of a blue/green pool are judged by. `check_runs`: of the last deploys, by shard."""
 
     pool: PoolSettings
     known: ShardInputs
     sources: ActiveShardSources
+    check_runs: Mapping[str, CheckRunLink]
 
 
 class LoadedGates(NamedTuple):
@@ -48,7 +58,8 @@ class LoadedGates(NamedTuple):
     @property
     def repositories(self) -> frozenset[str]:
         """All repositories (`owner/name`) that the gates may name."""
-        return frozenset(job.repository for each in self.pools for job in each.known.jobs)
+        of_jobs = {job.repository for each in self.pools for job in each.known.jobs}
+        return frozenset(of_jobs | {link.repository for each in self.pools for link in each.check_runs.values()})
 
     def judge(self, named: Collection[str]) -> list[PoolGates]:
         """Returns the gates by pool; of each pool the active shard first. They name no repository but `named`."""
@@ -61,15 +72,12 @@ async def load_gates(stores: Stores, installation: Installation, settings: Setti
     Raises:
         StoreUnavailableError: Redis does not answer.
     """
-    loaded = [
-        GateInputs(
-            pool,
-            await load_shard_inputs(stores, installation, settings, pool, now),
-            await load_sources(stores, installation, pool),
-        )
-        for pool in settings.pools_of(installation.org)
-        if has_shards(pool)
-    ]
+    loaded = []
+    for pool in filter(has_shards, settings.pools_of(installation.org)):
+        known = await load_shard_inputs(stores, installation, settings, pool, now)
+        sources = await load_sources(stores, installation, pool)
+        check_runs = await load_check_runs(stores, installation, settings.web_url, pool, sources.deploys)
+        loaded.append(GateInputs(pool, known, sources, check_runs))
     return LoadedGates(tuple(loaded), now)
 
 
@@ -86,10 +94,28 @@ async def load_sources(stores: Stores, installation: Installation, pool: PoolSet
     return ActiveShardSources(deploys, pool.active_source, answer)
 
 
+async def load_check_runs(
+    stores: Stores, installation: Installation, web_url: str, pool: PoolSettings, deploys: Sequence[Deploy]
+) -> dict[str, CheckRunLink]:
+    """Returns the check runs of a pool's last deploys, by shard; `web_url`: of GitHub's pages."""
+    if not pool.deploy_repository:
+        return {}
+    known, links = await stores.gate_checks.list(installation.id), {}
+    for deploy in deploys:
+        if (posted := posted_check(pool, deploy, known)) is not None:
+            page = f"{web_url}/{installation.at_github(posted.repository)}/runs/{posted.check_run}"
+            links[deploy.shard] = CheckRunLink(posted.repository, page)
+    return links
+
+
 def _judge(inputs: GateInputs, now: float, named: Collection[str]) -> PoolGates:
     pool, known, sources = inputs.pool, inputs.known.naming(named), inputs.sources
     names = sorted(known_shards(known, sources.deploys, sources.answer))
-    gates = [judge_gate(GateRequest(name, pool.min_online), known, sources, now) for name in names]
+    urls = {shard: link.url for shard, link in inputs.check_runs.items() if link.repository in named}
+    gates = [
+        replace(judge_gate(GateRequest(name, pool.min_online), known, sources, now), check_url=urls.get(name))
+        for name in names
+    ]
     gates.sort(key=lambda gate: (gate.shard != gate.active, gate.shard))
     runners = {each.name: each.id for each in members_of(known) if not each.online or each.is_busy}
     jobs = frozenset(job.id for job in known.jobs if job.status == "running" and job.repository)

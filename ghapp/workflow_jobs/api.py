@@ -11,7 +11,7 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ghapp.deaths.job_story import NOTHING_KNOWN
+from ghapp.deaths.job_outcome import NOTHING_KNOWN
 from ghapp.report.documents import Timestamp, timestamp
 from ghapp.runners.evidence import Survey
 from ghapp.web.fleet_view import FleetReader

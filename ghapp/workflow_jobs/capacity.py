@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ghapp.installations.pool_matching import PoolMatcher, PoolRule
-from ghapp.remediation.successors import SUCCESSOR_PATIENCE_SECONDS
+from ghapp.remediation.healing import SUCCESSOR_PATIENCE_SECONDS
 from ghapp.runners.evidence import Evidence
 from ghapp.runners.outdated import ended_without_job
 from ghapp.runners.verdict import is_absent, is_spent, missing_since, was_taken_down

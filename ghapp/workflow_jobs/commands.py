@@ -97,11 +97,16 @@ def jobs(
         raise click.BadParameter(f"{pull!r} is neither OWNER/REPO#NUMBER nor a pull request's URL", param_hint="--pull")
     search = JobSearch(runner, sha)
 
+    others = ""
+
     async def read(client: ApiClient) -> list[Any]:
+        nonlocal others
         await client.require_github(host_of(pull))
         selected = await client.jobs(org, state, pool, search, reference)
         if runner and not selected:
             await client.require_runner(org, runner)
+        if reference is not None and not selected:
+            others = await client.other_repositories(org, reference)
         return selected
 
     found = query_of_pool(read, org, pool)
@@ -120,7 +125,7 @@ def jobs(
     if not found:
         change = "" if reference is None else f"{reference.repository}#{reference.number}"
         searched = [change, f"commit {sha}" if sha else "", f"runner {runner}" if runner else ""]
-        show(no_jobs(state, searched, [f"pool {pool}" if pool else "", org or ""]))
+        show(no_jobs(state, searched, [f"pool {pool}" if pool else "", org or ""], others))
         return
     show(jobs_table(found, limit, time.time()))
 

@@ -7,20 +7,10 @@ from typing import Literal, TypedDict
 
 from ghapp.deaths.cause import HAPPENED, Cause
 from ghapp.deaths.death import Death
-from ghapp.deaths.job_story import (
-    NOTHING_KNOWN,
-    FailedBy,
-    JobOutcome,
-    JobStep,
-    StoryEvent,
-    StoryStep,
-    failed_by,
-    how_known,
-    job_story,
-    job_summary,
-    next_steps,
-)
+from ghapp.deaths.job_outcome import NOTHING_KNOWN, FailedBy, JobOutcome, JobStep, failed_by, job_summary, next_steps
+from ghapp.deaths.job_story import StoryEvent, StoryStep, how_known, job_story
 from ghapp.deaths.rerun import Rerun, RerunState
+from ghapp.deaths.texts import last_line
 from ghapp.report.documents import StepDocument, Timestamp, timestamp
 from ghapp.workflow_jobs.explanation import QueueExplanation, explain
 from ghapp.workflow_jobs.job import Job, is_over
@@ -43,13 +33,15 @@ class WhyDocument(TypedDict):
 
 
 class JobDeathDocument(TypedDict):
-    """How a job's runner died, without its logs, which `…/deaths/{runner_name}` has."""
+    """How a job's runner died. `last_line` is that of the runner's log, which `…/deaths/{runner_name}` has."""
 
     at: Timestamp
     cause: Cause
     reason: str
     text: str
     known_by: str
+    memory_limit: str
+    last_line: str
     advice: str
 
 
@@ -84,7 +76,10 @@ class StoryEventDocument(TypedDict):
 
 
 class JobStepDocument(StepDocument):
-    """What the developer of a job that ended can do. `url` is where; null if that is not known."""
+    """What the developer of a job that ended can do.
+
+    `url` is where; null if that is not known, or the step is not taken at GitHub.
+    """
 
     url: str | None
 
@@ -93,8 +88,8 @@ class JobDocument(TypedDict):
     """A workflow job and its story, in the order of time. `why` is null unless it waits for a known reason.
 
     `pool` is empty if no pool has its labels: none is configured for them, and no runner has them. `next` is what to do
-    after its end; what to do about a job that waits is in `why`. `summary` is how its runner died, and whether the job
-    runs again; null if its runner did not die, or that is not known. `failed_by` is null unless it failed.
+    after its end; what to do about a job that waits is in `why`. `summary` is how its runner died or what it failed by,
+    and whether it runs again; null if it did not fail, or no runner took it. `failed_by` is null unless it failed.
     """
 
     job_id: int
@@ -179,6 +174,8 @@ def _death(death: Death) -> JobDeathDocument:
         "reason": death.reason,
         "text": HAPPENED[death.cause],
         "known_by": how_known(death),
+        "memory_limit": death.memory_limit,
+        "last_line": last_line(death.runner_log),
         "advice": death.advice,
     }
 

@@ -11,15 +11,9 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 from urllib.parse import urlencode
 
-from ghapp.deaths.job_story import (
-    JobOutcome,
-    JobSummary,
-    StoryStep,
-    job_story,
-    job_summary,
-    next_steps,
-)
-from ghapp.web.pages.views.paging import Paging, filter_of, page_of, paged, query_string, text_of
+from ghapp.deaths.job_outcome import JobOutcome, JobSummary, job_summary, next_steps
+from ghapp.deaths.job_story import StoryStep, job_story
+from ghapp.web.pages.views.paging import Paging, choice_of, filter_of, page_of, paged, pool_note, query_string, text_of
 from ghapp.web.pages.views.wording import Moment, exact, moment, page_duration, web_address
 from ghapp.wording import capitalized, sentence
 from ghapp.workflow_jobs.demand import PoolDemand, demand
@@ -133,12 +127,16 @@ class JobsPageView(NamedTuple):
     hidden: int
     paging: Paging
 
+    @property
+    def pool_note(self) -> str:
+        """Which pools there are, if the selected one is not among them."""
+        return pool_note(self.query.pool, self.pool_names)
+
 
 def read_query(given: Mapping[str, str]) -> JobsQuery:
-    """Returns the query of an address; values that make no sense are taken as their defaults."""
-    state = given.get("state", "")
+    """Returns the query of an address; raises UnknownValueError for a filter that does not exist."""
     return JobsQuery(
-        state=state if state in (EVERY, *JOB_STATES) else OPEN,
+        state=choice_of(given, "state", (*JOB_STATES, EVERY), OPEN),
         pool=filter_of(given, "pool"),
         text=text_of(given),
         page=page_of(given),
@@ -307,19 +305,23 @@ class WhyView(NamedTuple):
 
 
 class StoryLine(NamedTuple):
-    """One event of the job's story; `at` is None if it is not known when it happened."""
+    """One event of the job's story; `at` is None if it is not known when it happened.
+
+    `job_id`: of the later attempt that it is about; None if it is about none.
+    """
 
     at: Moment | None
     text: str
     is_bad: bool
     command: str
+    job_id: int | None
 
 
 class JobPageView(NamedTuple):
     """The page of one job. `waited` and `ran` are lengths of time so far; empty if there is none.
 
-    `steps` is what to do about a job that waits, or after its end. `summary`: how its runner died, and whether the job
-    runs again; None if no death of its runner is known.
+    `steps` is what to do about a job that waits, or after its end. `summary`: what it failed by, and whether it runs
+    again, as sentences; None if it did not fail, or that is not known.
     """
 
     id: int
@@ -355,6 +357,7 @@ def job_page(queue: JobQueue, job: Job, outcome: JobOutcome, now: float) -> JobP
     begun = job.started_at if line.state != "queued" else None
     waited_until = begun or job.ended_at or now
     summary = job_summary(job, outcome, now)
+    again = "" if summary is None or not summary.again else sentence(summary.again)
     return JobPageView(
         id=job.id,
         name=name_of(job),
@@ -380,7 +383,7 @@ def job_page(queue: JobQueue, job: Job, outcome: JobOutcome, now: float) -> JobP
         else (page_duration if job.ended_at is None else exact)(max(0.0, (job.ended_at or now) - begun)),
         why=None if why is None else _why(line, why, now),
         is_held=job.waiting and line.state == "queued",
-        summary=None if summary is None else JobSummary(sentence(summary.text), sentence(summary.again), summary.later),
+        summary=None if summary is None else summary._replace(text=sentence(summary.text), again=again),
         steps=tuple(_step(each) for each in (() if why is None else why.next))
         + tuple(
             StepLine(sentence(each.step), sentence(each.why), url=web_address(each.url))
@@ -392,6 +395,7 @@ def job_page(queue: JobQueue, job: Job, outcome: JobOutcome, now: float) -> JobP
                 capitalized(each.before_command) if each.command else sentence(each.text),
                 is_bad=each.step is StoryStep.DIED,
                 command=each.command,
+                job_id=each.job_id,
             )
             for each in job_story(job, line.pool, why, outcome, now)
         ),

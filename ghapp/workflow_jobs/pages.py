@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ghapp.deaths.page_views import address, address_of, rerun_view
+from ghapp.deaths.page_views import address, address_of, details_of, rerun_view
 from ghapp.deaths.store import identity
 from ghapp.web.pages.page import NoSuchPageError, Page, Values, Visit, is_live_part
 from ghapp.web.pages.views.history import span_named
@@ -30,14 +30,15 @@ async def _one(visit: Visit) -> Values:
         )
     queue = (await data.board(org_state)).queue
     outcome = await data.job_outcome(org_state, job, queue)
-    death, now, at_death, at_rerun = outcome.death, visit.clock(), "", ""
-    label = ""
+    death, now, at_death, at_rerun, rerun = outcome.death, visit.clock(), "", "", None
+    details: tuple[str, ...] = ()
     if death is not None:
+        details = details_of(death, manages=visit.rights.manages)
         known, named = await data.rerun(org_state, death), (death.runner_name, identity(death))
-        view = rerun_view(death, known, now, manages=visit.rights.manages)
-        at_death, at_rerun, label = address(*named), address(*named, "/rerun") if view.has_button else "", view.button
+        rerun = rerun_view(death, known, now, manages=visit.rights.manages)
+        at_death, at_rerun = address(*named), address(*named, "/rerun")
     page = job_page(queue, job, outcome, now)
-    return {"page": page, "death": at_death, "rerun": at_rerun, "rerun_label": label}
+    return {"page": page, "death": at_death, "details": details, "rerun": rerun, "at_rerun": at_rerun}
 
 
 PAGES = (

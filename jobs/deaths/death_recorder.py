@@ -26,6 +26,7 @@ from ghapp.errors import ClusterError, ClusterForbiddenError, ClusterUnavailable
 from ghapp.installations.installation import Installation
 from ghapp.installations.pool_matching import metric_pool, runner_pool
 from ghapp.log import logger, redact
+from ghapp.notifications.event_ids import death_id
 from ghapp.pods.degraded_sources import logs_source
 from ghapp.pods.pod import Pod, is_in, registered_at
 from ghapp.queue import jobs
@@ -33,7 +34,6 @@ from ghapp.queue.jobs import JobName
 from ghapp.runners.evidence import Evidence
 from ghapp.settings import Settings
 from ghapp.store.stores import Stores
-from jobs.events.publish import death_id
 
 log = logger(__name__)
 

@@ -20,7 +20,7 @@ from ghapp.deaths.job_death import (
     job_death,
     needs_words,
 )
-from ghapp.deaths.job_story import NOTHING_KNOWN, other_attempts
+from ghapp.deaths.job_outcome import NOTHING_KNOWN, other_attempts
 from ghapp.deaths.metrics import DEATHS
 from ghapp.deaths.post_mortem import APART_UNSEEN_SECONDS, UNFINISHED
 from ghapp.deaths.store import identity
@@ -31,11 +31,12 @@ from ghapp.installations.pacing import Purpose
 from ghapp.installations.pool_matching import OTHER_POOL
 from ghapp.loading.job_outcomes import load_job_outcomes
 from ghapp.log import logger
+from ghapp.notifications.event_ids import death_id
 from ghapp.queue.jobs import JobName
 from ghapp.runners.evidence import Evidence
 from ghapp.workflow_jobs.job import Job, JobSearch, configured_pool
 from jobs.context import JobContext, configured, open_context
-from jobs.events.publish import death_id, publish_death
+from jobs.events.publish import publish_death
 
 log = logger(__name__)
 

@@ -34,6 +34,7 @@ from ghapp.installations.installation import Installation
 from ghapp.installations.pacing import Purpose
 from ghapp.log import logger
 from ghapp.loki.client import LogStoreUnreachableError
+from ghapp.notifications.event_ids import death_id
 from ghapp.pods.degraded_sources import HOST_LINES, RUNNER_LINES
 from ghapp.queue.jobs import JobName
 from jobs.checks.publisher import CheckRunOutcome
@@ -41,7 +42,7 @@ from jobs.context import JobContext, configured, open_context
 from jobs.deaths.death_context import facts_of, with_facts, with_host_lines, with_job, with_runner_lines
 from jobs.deaths.post_mortem_check import post_check_run
 from jobs.deaths.rerun import job_words, request_if_automatic, rerun_facts
-from jobs.events.publish import death_id, publish_death
+from jobs.events.publish import publish_death
 from jobs.versions.end_dates import record_refusal
 
 log = logger(__name__)

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from ghapp.deaths.death import WEEK_SECONDS, DeadJob, correlation
-from ghapp.deaths.job_story import (
+from ghapp.deaths.job_outcome import (
     NOTHING_KNOWN,
     JobOutcome,
     JobStep,
-    StoryEvent,
-    is_run_again,
+    LaterAttempt,
     job_of_death,
-    job_story,
     next_steps,
-    rerun_story,
+    run_again_as,
 )
+from ghapp.deaths.job_story import StoryEvent, death_story, job_story
 from ghapp.deaths.post_mortem_store import PostedMortem
 from ghapp.deaths.rerun import RerunFacts, may_be_repeated, refusal
 from ghapp.deaths.store import identity
@@ -22,9 +21,9 @@ from ghapp.errors import NotFoundError
 from ghapp.installations.installation import Installation
 from ghapp.loading.job_outcomes import load_job_outcomes
 from ghapp.log import logger
+from ghapp.notifications.event_ids import death_id
 from jobs.checks.publisher import CheckRunOutcome, open_checks, publish
 from jobs.context import JobContext
-from jobs.events.publish import death_id
 
 log = logger(__name__)
 
@@ -50,7 +49,7 @@ async def post_check_run(
     checks = await open_checks(
         context, installation, job.repository, name=NAME, subject=subject, details_url=details_url
     )
-    known_outcome, story, steps = await _story(context, installation, facts)
+    known_outcome, again, story, steps = await _story(context, installation, facts)
     has_button = is_cause and may_be_repeated(known_outcome.rerun, now) and refusal(facts) is None
     before = await context.deaths.unclean(installation.id, death.at - WEEK_SECONDS, MOST_COMPARED)
     rendered = post_mortem_report(
@@ -59,7 +58,7 @@ async def post_check_run(
         is_private=bool(await checks.is_private()),
         story=story,
         steps=steps if is_cause else (),
-        is_settled=not is_cause or is_run_again(facts.job.attempt, known_outcome),
+        again=again,
         is_cause=is_cause,
         has_button=has_button,
         common=correlation(death, before),
@@ -89,18 +88,20 @@ async def post_check_run(
 
 async def _story(
     context: JobContext, installation: Installation, facts: RerunFacts
-) -> tuple[JobOutcome, tuple[StoryEvent, ...], tuple[JobStep, ...]]:
-    """Returns what is known of the job of a death, its story, and what its developer can do."""
+) -> tuple[JobOutcome, LaterAttempt | None, tuple[StoryEvent, ...], tuple[JobStep, ...]]:
+    """Returns what is known of the job of a death, its latest attempt, its story, and what its developer can do."""
     death, now = facts.death, context.clock()
     job = await context.demand.one(installation.id, facts.job.id)
     rerun, note = (await context.reruns.of_jobs(installation.id, [facts.job.id]))[facts.job.id]
     if job is None:
         outcome = JobOutcome(death, rerun, note)
-        job = job_of_death(death)._replace(attempt=facts.job.attempt)
-        return outcome, rerun_story(outcome, now), next_steps(job, outcome, now)
+        job = job_of_death(death)._replace(attempt=facts.job.attempt, ended_at=facts.job.completed_at)
+        story = death_story(job, death, outcome, now)
+        return outcome, run_again_as(job, outcome, now), story, next_steps(job, outcome, now)
     if facts.job.over and job.status != "over":  # the delivery of its end is late
         job = job._replace(status="over", ended_at=facts.job.completed_at, conclusion=facts.job.conclusion)
     known = await context.demand.all(installation.id)
     outcome = (await load_job_outcomes(context, installation.id, [job], known)).get(job.id, NOTHING_KNOWN)
     outcome = outcome._replace(death=death, rerun=rerun, note=note)
-    return outcome, job_story(job, death.pool, None, outcome, now), next_steps(job, outcome, now)
+    story = job_story(job, death.pool, None, outcome, now)
+    return outcome, run_again_as(job, outcome, now), story, next_steps(job, outcome, now)

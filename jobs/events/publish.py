@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -11,6 +10,7 @@ from ghapp.installations.installation import Installation
 from ghapp.installations.pool_matching import rule_named
 from ghapp.leaks.orphan import Orphan
 from ghapp.log import logger
+from ghapp.notifications.event_ids import death_id, derived_id
 from ghapp.remediation.decision import JudgedRunner
 from ghapp.remediation.fuse import Fuse, FuseCounts, FuseReason, Position, changed_at
 from ghapp.remediation.steps import REPLACE, ReplacementPath, replacement_path
@@ -21,9 +21,6 @@ from ghapp.runners.transitions import published_state, transition
 from jobs.context import JobContext
 
 log = logger(__name__)
-
-EVENTS = uuid.UUID("6f0f7d60-9d6c-4d4f-8f6e-3c1f5f2b7a10")
-"""Namespace of event ids that derive from the content, so that publishing again gives the same event."""
 
 CHANGE_PUBLISHED_SECONDS = 24 * 3600.0
 """How long a fuse change is still published, if the process that changed it crashed; less than event ids are kept."""
@@ -53,7 +50,7 @@ async def publish_runners(
         what = transition(evidence, judged_state)
         if what is not None:
             verdict = view.verdict(evidence, now)
-            event_id = str(uuid.uuid5(EVENTS, f"{installation.id}/{evidence.id}/{what}/{verdict.since}"))
+            event_id = derived_id(f"{installation.id}/{evidence.id}/{what}/{verdict.since}")
             data = view.document(evidence, now, verdict)
             kind = f"ghapp.runner.{what}.v1"
             await _append(context, installation, event_id, kind, evidence.name, view.pool(evidence), data, now)
@@ -62,12 +59,6 @@ async def publish_runners(
             return None if known is None else known._replace(state=state, state_since=now)
 
         await context.runners.revise(installation.id, {evidence.id: fold})
-
-
-def death_id(installation: Installation, death: Death) -> str:
-    """Returns the stable id of a death, from its pod and its end, or its job: the same in every process and attempt."""
-    ended = death.id or f"{death.namespace}/{death.pod}/{death.pod_uid}/{death.at:.3f}/{death.exit_code}"
-    return str(uuid.uuid5(EVENTS, f"{installation.id}/{death.runner_name}/died/{ended}"))
 
 
 async def publish_death(context: JobContext, installation: Installation, death: Death, now: float) -> bool:
@@ -80,7 +71,7 @@ async def publish_death(context: JobContext, installation: Installation, death: 
 
 async def publish_orphan(context: JobContext, installation: Installation, found: Orphan, now: float) -> bool:
     """Publishes that a leaked pod was reaped; returns False if it was published before."""
-    event_id = str(uuid.uuid5(EVENTS, f"{installation.id}/{found.namespace}/{found.pod}/{found.uid}/orphaned"))
+    event_id = derived_id(f"{installation.id}/{found.namespace}/{found.pod}/{found.uid}/orphaned")
     data = orphan_document(installation.org, found)
     kind = "ghapp.pod.orphaned.v1"
     return await _append(context, installation, event_id, kind, found.runner_name, found.pool, data, now)
@@ -148,7 +139,7 @@ async def _publish_change(
         "since": None if fuse.since is None else timestamp(fuse.since),
         "reason": fuse.reason.value,
     }
-    event_id = str(uuid.uuid5(EVENTS, f"{installation.id}/{pool}/{turned}/{changed_at(fuse)}"))
+    event_id = derived_id(f"{installation.id}/{pool}/{turned}/{changed_at(fuse)}")
     return await _append(context, installation, event_id, f"ghapp.fuse.{turned}.v1", pool, pool, data, now)
 
 

@@ -14,7 +14,7 @@ from ghapp.gate.shard_status import shard_of
 from ghapp.incidents.history import pool_of_job
 from ghapp.installations.installation import Installation
 from ghapp.installations.pool_matching import metric_pool, rule_named, runner_pool
-from ghapp.remediation.successors import awaits_successor, heals, hidden_successors
+from ghapp.remediation.healing import awaits_successor, heals, hidden_successors
 from ghapp.report.metrics import HEAL_SECONDS
 from ghapp.runners.evidence import Evidence, Survey
 from ghapp.runners.observations import succeeded_by, succeeding, successor_hidden

@@ -14,7 +14,7 @@ from ghapp.installations.installation import Installation
 from ghapp.installations.pool_matching import ALL_POOLS, namespaces_of
 from ghapp.leaks.guards import Guard, TickMemory, TickResult, leaks
 from ghapp.leaks.leak_fuse import LeakFuse
-from ghapp.leaks.reaper_status import examples, kept_by_guard, leaking, stops
+from ghapp.leaks.reaper_status import examples, kept_by_guard, kept_pods, leaking, stops
 from ghapp.leaks.store import Leaks, Tick
 from ghapp.log import logger, redact
 from ghapp.pods.degraded_sources import leaks_source
@@ -97,6 +97,7 @@ async def _tick(reaper: Reaper, before: Tick) -> Tick:
         examples=examples(reaping),
         stops=stops(reaping.fuses),
         leaking=leaking(reaping),
+        kept_pods=kept_pods(reaping),
     )
     if reaping.skipped is not None:
         await reaper.count(SKIPPED)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ghapp.deaths.cluster_summary import (
     MOST_DEATHS,
     ClusterSummary,
@@ -9,9 +11,11 @@ from ghapp.deaths.cluster_summary import (
     summary_after,
     unread_since,
 )
+from ghapp.deaths.death import with_phantom
 from ghapp.installations.installation import Installation
 from ghapp.installations.pool_matching import namespaces_of
 from ghapp.leaks.reaper_status import DAY_SECONDS, ReaperStatus, reaper_status
+from ghapp.pods.phantom_kinds import Phantom
 from ghapp.pods.pod import is_fresh
 from ghapp.pods.reconcile import ArcDemand, find_phantoms, pod_locations
 from jobs.context import JobContext
@@ -54,7 +58,17 @@ async def summarize_cluster(context: JobContext, installation: Installation, now
     is_blind = is_blind or survey.swept_at is None or now - survey.swept_at > limits.stale_seconds
     cluster_summary = summary_after(before, found, recent, now, is_blind=is_blind)
     await summaries.keep(installation.id, cluster_summary)
+    await _advise(context, installation, cluster_summary.phantoms)
     return cluster_summary
+
+
+async def _advise(context: JobContext, installation: Installation, phantoms: Sequence[Phantom]) -> None:
+    """Gives the deaths of pods that left a phantom its advice; the next summary reads these deaths again."""
+    deaths = await context.deaths.latest(installation.id, [each.subject for each in phantoms])
+    for phantom in phantoms:
+        death = deaths.get(phantom.subject)
+        if death is not None and (advised := with_phantom(death, phantom)) != death:
+            await context.deaths.enrich(installation.id, advised)
 
 
 async def _arc_demand(context: JobContext, installation: Installation, namespaces: list[str]) -> ArcDemand | None:

@@ -104,7 +104,7 @@ async def decide_in_family(
     return own, [
         OtherDecision(each.installation, part, each.runners)
         for each, part in zip(scopes[1:], parts, strict=True)
-        if part.fuse_changes or part.plan.now or part.not_needed or part.needed
+        if part.fuse_changes or part.plan.chosen or part.not_needed or part.needed
     ]
 
 

@@ -11,8 +11,7 @@ from ghapp.installations.installation import Installation
 from ghapp.installations.pool_matching import ALL_POOLS, rule_named, runner_pool
 from ghapp.log import logger
 from ghapp.queue.jobs import enqueue_remediation
-from ghapp.remediation.decision import Decision, FuseChange, by_pool, counts_for, is_as_planned
-from ghapp.remediation.decision import decide as decided
+from ghapp.remediation.decision import Decision, FuseChange, by_pool, counts_for, decide, is_as_planned
 from ghapp.remediation.fuse import Fuse, FuseCounts, Position, has_stepped, is_long_closed
 from ghapp.remediation.plan import Plan
 from ghapp.remediation.steps import (
@@ -54,7 +53,7 @@ async def plan_remediation(context: JobContext, installation: Installation) -> P
             context, installation, view.fuses, counts_for(pools, view.fuses, rules, policy.fuse, inputs), now
         )
         paused = [pool for pool in pools if view.is_paused(pool)]
-        decision = decided(pools, view.fuses, paused, rules, policy.fuse, policy.remediation, inputs)
+        decision = decide(pools, view.fuses, paused, rules, policy.fuse, policy.remediation, inputs)
         scope = PlannedScope(installation, view, rules, runners, pools, inputs)
         decision, others = await decide_in_family(context, scope, view.fuses, decision, now)
         changes = await _carry_out(context, installation, decision, runners, now)
@@ -147,8 +146,9 @@ async def _need_again(
 
     folds = {runner_id: partial(fold, planned=known[runner_id]) for runner_id in decision.needed}
     revised = await context.runners.revise(installation.id, folds)
-    if revised:
-        names = sorted(each.name for each in revised.values())
+    needed = [each for each in revised.values() if each.not_needed_at is None]
+    if needed:
+        names = sorted(each.name for each in needed)
         log.info(
             "written-off runners are needed again", installation=installation.id, org=installation.org, runners=names
         )
@@ -183,20 +183,20 @@ async def _grant(
             return evidence
         return observations.granted(evidence, now, request_id(installation.id, evidence))
 
-    chosen = decision.plan
-    folds = {runner_id: partial(fold, planned=known[runner_id]) for runner_id in chosen.now}
+    plan = decision.plan
+    folds = {runner_id: partial(fold, planned=known[runner_id]) for runner_id in plan.chosen}
     revised = await context.runners.revise(installation.id, folds)
     for runner_id, evidence in revised.items():
         if evidence.granted_at is not None:
             enqueue_remediation(context.queue_redis, installation.id, runner_id)
-    if chosen.now or chosen.deferred:
+    if plan.chosen or plan.deferred:
         log.info(
             "planned",
             installation=installation.id,
             org=installation.org,
-            now=len(chosen.now),
-            deferred=len(chosen.deferred),
-            because=sorted({reason.value for reason in chosen.deferred.values()}),
+            now=len(plan.chosen),
+            deferred=len(plan.deferred),
+            because=sorted({reason.value for reason in plan.deferred.values()}),
         )
     return revised
 
@@ -211,7 +211,7 @@ async def _record_dry_run(
             return evidence
         return observations.would_remediate(evidence, now)
 
-    folds = {runner_id: partial(fold, planned=known[runner_id]) for runner_id in decision.plan.now}
+    folds = {runner_id: partial(fold, planned=known[runner_id]) for runner_id in decision.plan.chosen}
     revised = await context.runners.revise(installation.id, folds)
     for evidence in revised.values():
         if evidence.would_remediate_at == now:

@@ -33,7 +33,8 @@ class RemediationOutcome(StrEnum):
     REPLACED = "replaced"
     """The replacement was requested now or before; in a cluster, the deletion was accepted, or nothing was there."""
     CALLED_OFF = "called-off"
-    """A blocker in the cluster prevents it; the plan considers the runner again later."""
+    """Its condition does not hold any more: a blocker in the cluster, or a runner granted for being offline is not.
+    The plan considers the runner again later."""
     FREED = "freed"
     """A stuck finalizer was removed."""
     GONE = "gone"

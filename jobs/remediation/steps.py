@@ -41,7 +41,7 @@ async def look_again(context: JobContext, installation: Installation, evidence: 
             return RemediationOutcome.RETURNED
         case RemediationStep.CALL_OFF:
             await fold(context, installation, evidence, if_known(observations.grant_revoked))
-            return RemediationOutcome.RETURNED
+            return RemediationOutcome.CALLED_OFF
     at = context.clock()
 
     def looked_again(known: Evidence | None) -> Evidence | None:

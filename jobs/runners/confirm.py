@@ -138,14 +138,13 @@ async def _confirm_or_log(
             raise
         if not isinstance(error, BudgetSpentError | GitHubUnavailableError | RateLimitedError):
             await context.installation_states.contradict(installation.id)
-        is_ours = isinstance(error, GitHubError)
         log.warning(
             "not confirmed",
             installation=installation.id,
             org=installation.org,
             error=type(error).__name__,
             why=str(error),
-            exc_info=None if is_ours else error,
+            exc_info=None if isinstance(error, GitHubError) else error,
         )
         if not isinstance(error, GitHubError):
             await context.counters.add(JOBS_FAILED, work="confirm")

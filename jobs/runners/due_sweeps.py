@@ -35,7 +35,7 @@ five seconds sweep a thousand of them in an eighth less CPU than jobs every two.
 interval. A sweep that is due alone does not wait.
 """
 
-LATE_SECONDS, ADDED_JOB_SECONDS, MOST_SWEEP_JOBS = 10.0, 2.0, 8
+LATE_SWEEP_SECONDS, ADDED_JOB_SECONDS, MOST_SWEEP_JOBS = 10.0, 2.0, 8
 """When a sweep has been due for so long, jobs are added for other workers to run, every two seconds, up to that number.
 The autoscaler counts them, too.
 """
@@ -90,7 +90,7 @@ async def _enqueue_sweeps(context: SchedulerContext) -> float | None:
     now = context.clock()
     if not await context.schedule.is_any_due(now):
         return None
-    is_late = await context.schedule.is_any_due(now - LATE_SECONDS)
+    is_late = await context.schedule.is_any_due(now - LATE_SWEEP_SECONDS)
     enqueue_due_sweeps(context.queue_redis, MOST_SWEEP_JOBS if is_late else 1)
     wait = min(SWEEP_JOB_SECONDS, context.settings.shortest_interval_seconds / 10)
     return min(wait, ADDED_JOB_SECONDS) if is_late else wait

@@ -19,7 +19,7 @@ from ghapp.queue.jobs import enqueue_versions
 from ghapp.remediation.decision import are_at_rest
 from ghapp.report.remaining_losses import RemainingLosses
 from ghapp.runners import absence
-from ghapp.runners.absence import GetResult, RunnerList
+from ghapp.runners.absence import NO_ABSENT_RUNNERS, AbsentRunners, GetResult, RunnerList
 from ghapp.runners.evidence import Evidence, Survey
 from ghapp.runners.outdated import refusals, version_ended
 from ghapp.runners.remains import RemainsKind
@@ -58,6 +58,7 @@ class SweepResult:
         repeats: how many sweeps, this one included, kept the judgement of an earlier one (`incidents.settled`).
         deferred: True if the sweep sent nothing, and waits for its turn.
         losses: the runners that remain lost after it; None if nothing waits for its outcome.
+        absent: the names of the suspects.
     """
 
     org: str
@@ -76,13 +77,13 @@ class SweepResult:
     repeats: int = 0
     deferred: bool = False
     losses: RemainingLosses | None = None
+    absent: AbsentRunners = NO_ABSENT_RUNNERS
 
     @property
     def outcome(self) -> str:
         """What it found and what remains lost, in words: of "Sweep now"."""
         calls = counted(self.calls, "call")
-        suspects = counted(self.suspects, "suspect") if self.suspects else "no suspect"
-        found = f"{FAILED}{self.flaw}, {calls}" if self.flaw else f"found {suspects}, {calls}"
+        found = f"{FAILED}{self.flaw}, {calls}" if self.flaw else f"found {self.absent.in_words}, {calls}"
         return f"{found}; {self.losses.in_words}" if self.losses is not None and self.losses.runners else found
 
     def logged(self) -> dict[str, object]:
@@ -162,6 +163,7 @@ async def record_list(
         flaw=listed.flaw or "",
         confirm_at=tuple(absence.confirm_at(missing, after, at, limits)),
         at_rest=at_rest,
+        absent=absence.absent_runners(missing, at, limits),
     )
     return swept, seen
 

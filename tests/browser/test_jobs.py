@@ -164,7 +164,7 @@ def test_the_check_runs_of_jobs_read_well_in_a_browser(open_page, fleet, width):
     expect(
         page.get_by_text("It was not your code: the job was interrupted and can be re-run unchanged.")
     ).to_be_visible()
-    expect(page.get_by_text(re.compile(r"The runner's last minutes \(.+, UTC\): the job started at "))).to_be_visible()
+    expect(page.get_by_text(re.compile("UTC: taken by runner "))).to_be_visible()
     facts = page.get_by_role("table").filter(has_text="Fact")
     expect(facts.get_by_role("row").filter(has_text="Pool").get_by_text(POOL)).to_be_visible()
     assert page.get_by_text("`").count() == 0, "all code is shown as code"

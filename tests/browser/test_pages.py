@@ -164,7 +164,7 @@ def test_an_owner_pauses_and_resumes(open_page, fleet, script):
     sign_in(page, fleet, "mona")
     page.get_by_role("link", name="Pause").click()
     page.get_by_label("Pool").select_option("linux-4vcpu")
-    page.get_by_label("Reason").fill("driver <update>")
+    page.get_by_label("Reason").fill("driver <update>" + " of the machines in the second building" * 3)
     page.get_by_role("button", name="Pause remediation").click()
     expect(page.locator(".notice")).to_have_text(re.compile("Pause linux-4vcpu, .* UTC. Remediation was paused: "))
     if script:
@@ -184,6 +184,11 @@ def test_an_owner_pauses_and_resumes(open_page, fleet, script):
     assert page.get_by_text("Remediation is paused in linux-4vcpu").count() == 0
     audited = page.get_by_role("region", name="Audit log")
     expect(audited.get_by_role("row").filter(has_text="pause linux-4vcpu").first).to_be_visible()
+    resumed = audited.get_by_role("row").filter(has_text="resume linux-4vcpu").first
+    resumed.locator("summary").click()
+    if script:
+        time.sleep(2.5)  # the page is refreshed each second, and keeps what is unfolded
+    expect(resumed.get_by_text("ended the pause of linux-4vcpu by mona")).to_be_visible()
 
 
 @pytest.mark.xdist_group("browser-pages")

@@ -88,7 +88,10 @@ def test_a_role_that_refuses_its_configuration_has_that_of_wrong_usage(role):
     [
         ({"GHAPP_REDIS": "x"}, "GHAPP_REDIS: unknown variable; did you mean GHAPP_REDIS_URL?"),
         ({"GHAPP_CONFIG": "/nowhere.toml"}, "GHAPP_CONFIG: cannot read /nowhere.toml"),
-        ({"GHAPP_APP_ID": "1"}, "GHAPP_PRIVATE_KEY: not set, though other App credentials are"),
+        (
+            {"GHAPP_APP_ID": "1"},
+            "GHAPP_PRIVATE_KEY and GHAPP_WEBHOOK_SECRET: not set, though other App credentials are",
+        ),
         ({**CREDENTIALS, "GHAPP_PRIVATE_KEY": "x"}, "GHAPP_PRIVATE_KEY"),
     ],
     ids=["unknown variable", "no file", "half the credentials", "no key"],
@@ -169,6 +172,9 @@ def test_commands_find_the_local_redis_of_ghapp_up(tmp_path):
         assert json.loads(made.stdout)["token"] not in listed.stdout
         made_at = json.loads(listed.stdout)[0]["created_at"]
         assert abs(datetime.fromisoformat(made_at) - datetime.now(UTC)) < timedelta(minutes=5)
+        plain = ghapp("token", "create", "--org", "acme", "--scope", "read", GHAPP_STATE_DIR=str(tmp_path))
+        assert len(plain.stdout.split()) == 1, "the token alone, for a variable of a shell"
+        assert re.fullmatch(r"ghapp: it is valid until \d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC\n", plain.stderr)
         table = ghapp("token", "list", GHAPP_STATE_DIR=str(tmp_path)).stdout
         assert table.split()[:6] == ["id", "name", "orgs", "scopes", "created", "expires"]
         assert not any(line.endswith(" ") for line in table.splitlines()), "lines have no trailing spaces"

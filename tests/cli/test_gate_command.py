@@ -14,7 +14,8 @@ from threading import Thread
 import pytest
 
 from ghapp.gate.active_shard import Deploy, Role
-from ghapp.gate.store import Shards
+from ghapp.gate.gate_checks import GateCheck
+from ghapp.gate.store import GateChecks, Shards
 from ghapp.gate.terraform_log import LARGEST_BYTES
 from ghapp.gate.texts import NOTHING_TO_DO
 from ghapp.installations.installation import Installation
@@ -95,11 +96,19 @@ async def test_a_shard_that_does_not_pass_exits_1_with_the_contract_s_json(fleet
     done = ghapp("ACME", "linux", "pink", "--min-online", "2", "--json")
     assert done.returncode == 1
     answer = json.loads(done.stdout)
-    assert list(answer) == ["pool", "shard", "passed", "role", "checks", "next"]
+    assert list(answer) == ["pool", "shard", "passed", "role", "checks", "next", "check_url"]
     assert (answer["pool"], answer["shard"], answer["passed"], answer["role"]) == ("linux", "pink", False, "inactive")
     assert {frozenset(each) for each in answer["checks"]} == {frozenset({"name", "passed", "text"})}
     assert answer["next"][0]["step"] == "provision pink again"
     assert {frozenset(each) for each in answer["next"]} == {frozenset({"step", "why"})}
+
+
+async def test_the_check_run_of_the_last_deploy_is_the_last_line(fleet, ghapp, redis):
+    sha, at = "0" * 39 + "1", time.time() - 99
+    await Shards(redis).record(ORG, "linux", lambda _: Deploy("pink", Role.INACTIVE, at, at, sha))
+    await GateChecks(redis).keep(ORG, "linux/pink", GateCheck(sha, at, "acme/infra", at, check_run=88))
+    done = ghapp("acme", "linux", "pink", rows='deploy_repository = "acme/infra"')
+    assert done.stdout.splitlines()[-1] == 'check run "Runner gate": https://github.com/acme/infra/runs/88'
 
 
 async def test_a_provision_log_without_changes_omits_one_step(fleet, ghapp, tmp_path):

@@ -190,7 +190,8 @@ async def test_without_a_queued_job_no_queue_is_shown(known):
 async def test_why_prints_the_reason_and_the_fix(known):
     await three_jobs(known)
     shown = (await known.ask("why", "acme", "1")).stdout
-    assert "acme/web test (1) is queued: NoRunnerWithLabels since " in shown
+    assert re.search(r"acme/web test \(1\) is queued since .* UTC: no runner has the label linux-4vpcu;", shown)
+    assert shown.count("no runner has the label") == 1
     assert "1. change linux-4vpcu to linux-4vcpu in runs-on" in shown
     assert f"{PAGE}1" in shown
     (found,) = (await known.json("why", "acme", f"{PAGE}2"))["jobs"]
@@ -254,6 +255,13 @@ async def test_a_url_of_another_github_is_wrong_usage_and_names_both_hosts(known
     assert message in one_line(await known.ask(*words), 2)
 
 
+async def test_a_pull_request_of_a_repository_without_jobs_names_those_that_have_some(known):
+    await three_jobs(known)
+    others = "did you mean acme/api? repositories with jobs of the last hour are acme/api, acme/web"
+    assert others in (await known.ask("jobs", "--pull", "acme/apo#7")).stdout.replace("\n", " ")
+    assert "repositories" not in (await known.ask("jobs", "--pull", "ACME/api#7")).stdout
+
+
 async def test_a_check_run_of_ours_names_the_jobs_that_it_is_about(known):
     await three_jobs(known)
     await Demand(known.redis).note_check_run(ACME, 9000, [3, 2, 77])
@@ -305,7 +313,9 @@ async def test_a_job_whose_runner_died_has_its_whole_story_and_its_url_names_the
     lost = job(known, 5, "over", 900.0, ended_at=known.now - 60, conclusion="failure", **started)
     again = job(known, 6, "running", 30.0, attempt=2, runner_id=2, runner_name="linux-2", started_at=known.now - 20)
     await Demand(known.redis).record(ACME, [lost, again])
-    await Deaths(known.redis).record(ACME, death(runner_name="linux-1", runner_id=1, at=known.now - 660, job=None))
+    log = ("Running job: test", "heap 7.4 GiB of \x1b[31m8 GiB")
+    oom = death(runner_name="linux-1", runner_id=1, at=known.now - 660, job=None, memory_limit="8Gi", runner_log=log)
+    await Deaths(known.redis).record(ACME, oom)
     rerun = Rerun(5, 41, 1, "mona", known.now - 50, RerunState.ACCEPTED)
     await Reruns(known.redis).keep(ACME, rerun)
     (found,) = (await known.json("why", f"{PAGE}5"))["jobs"]
@@ -320,6 +330,11 @@ async def test_a_job_whose_runner_died_has_its_whole_story_and_its_url_names_the
     assert "its container ended with exit code 137, signal 9 (OOMKilled)" in shown
     assert "attempt 2 of the run is job 6: running on runner linux-2" in shown
     assert " ".join(shown.split()).startswith(f"acme/api test (5): {found['summary']} ")
+    limit, line, *_ = shown.partition("linux-2\n")[2].splitlines()
+    assert limit == "  memory: limit 8Gi, reached"
+    assert line.startswith("  last line of the runner's log: heap 7.4 GiB of ")
+    assert "\x1b" not in shown
+    assert (found["death"]["memory_limit"], found["death"]["last_line"]) == ("8Gi", log[-1])
     assert found["summary"].endswith("its memory limit; attempt 2 of the run: running on runner linux-2")
     assert f"advice for the platform team: {found['death']['advice']}" in shown
 
@@ -330,7 +345,8 @@ async def test_a_job_whose_runner_died_has_its_whole_story_and_its_url_names_the
         (
             None,
             [
-                f"1. change the job so that it needs less memory, or runs in a pool with more; then run it again at GitHub (Re-run jobs): {PAGE}5"
+                "1. change the job so that it needs less memory, or runs in a pool with more",
+                f"2. run it again at GitHub (Re-run jobs): {PAGE}5",
             ],
         ),
         (Rerun(5, 41, 1, "mona", 0.0, RerunState.ACCEPTED), []),
@@ -348,7 +364,7 @@ async def test_the_developer_of_a_job_whose_runner_died_has_the_next_step_and_it
     assert re.findall(r"^  (\d\. .*)$", shown, re.MULTILINE) == steps
     assert shown.count(f"{PAGE}5") == 1
     (found,) = (await known.json("why", "acme", "5"))["jobs"]
-    assert [each["url"] for each in found["next"]] == [f"{PAGE}5"] * len(steps)
+    assert [each["url"] for each in found["next"]] == [None, f"{PAGE}5"][: len(steps)]
     if steps:
         assert "    no line of your code failed, but" in shown
         assert shown.index("1. change the job so that it needs less") < shown.index("advice for the platform team")
@@ -467,7 +483,7 @@ CONFIGURED = '[[pools]]\norg = "acme"\nname = "linux"\nlabels = ["linux-4vcpu"]\
 @pytest.mark.parametrize(
     ("since", "text", "step"),
     [
-        (5.0, "the cause is being looked for: whether its runner died is known by ", False),
+        (5.0, "its cause is being looked for: whether its runner died is known by ", False),
         (300.0, "its runner did not die: it exited normally", True),
     ],
     ids=["at once", "later"],
@@ -482,6 +498,8 @@ async def test_why_of_a_job_that_ended_badly_says_whether_its_runner_is_the_caus
     await Deaths(known.redis).record(ACME, death(runner_name="linux-1", runner_id=1, at=ended_at + 1, **clean))
     shown = (await known.ask("why", "acme", "5")).stdout
     assert text in shown
+    first = f"acme/api test (5): the job ended: failure; {text.partition(':')[0]} "
+    assert " ".join(shown.split()).startswith(first)
     assert (f"1. see the job's log at GitHub: {PAGE}5" in shown) is step
     (found,) = (await known.json("why", "acme", "5"))["jobs"]
     assert ([each["step"] for each in found["story"]][-1], found["death"]) == ("cause", None)

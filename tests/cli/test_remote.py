@@ -124,7 +124,7 @@ async def test_the_gate_passes_and_prints_the_same_document(site, redis):
     passed = await site.ask("gate", "acme", "linux", "pink", "--json")
     assert passed.returncode == 0
     document = json.loads(passed.stdout)
-    assert list(document) == ["pool", "shard", "passed", "role", "checks", "next"]
+    assert list(document) == ["pool", "shard", "passed", "role", "checks", "next", "check_url"]
     assert {frozenset(each) for each in document["checks"]} == {frozenset({"name", "passed", "text"})}
     assert (document["role"], document["passed"]) == ("inactive", True)
     site.http = None
@@ -177,6 +177,8 @@ async def test_a_token_that_lacks_a_scope_is_answered_with_the_command_for_one_t
     text = " ".join((answer.stdout + answer.stderr).split())
     assert "create one with `ghapp token create --org acme --scope admin`" in text
     assert "docs/configuration.md" not in text
+    assert "correct this first" not in text, "it is no mistake of the set-up"
+    assert (answer.stdout, answer.stderr.count("\n")) == ("", 1)
 
 
 async def due(redis):

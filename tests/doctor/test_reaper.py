@@ -47,6 +47,17 @@ def orphan(name="linux-1", **changes):
             ),
         ),
         (
+            tick(
+                kept={"Claimed": 6, "SessionOpen": 2, "Young": 1},
+                kept_pods={"Claimed": ("r/a", "r/b", "r/c"), "SessionOpen": ("r/d", "r/e")},
+            ),
+            "ok",
+            (
+                "12 pods with the owner label; 2 reaped in the last minute; "
+                "kept: 6 Claimed (r/a, r/b, r/c and 3 more), 2 SessionOpen (r/d, r/e), 1 Young"
+            ),
+        ),
+        (
             tick(kept={"Unnamed": 1}, examples={"Unnamed": (("runners/b", NOW - 900),)}),
             "warning",
             (
@@ -113,6 +124,7 @@ def orphan(name="linux-1", **changes):
         "ok",
         "deferred",
         "kept",
+        "kept, with names",
         "unnamed",
         "held by the fuse",
         "stopped",

@@ -8,7 +8,8 @@ from types import SimpleNamespace
 import pytest
 
 from ghapp.deaths.cluster_summary import StaleNamespace
-from ghapp.deaths.job_story import JobOutcome, job_story
+from ghapp.deaths.job_outcome import JobOutcome, run_again_as
+from ghapp.deaths.job_story import job_story
 from ghapp.deaths.patterns import DeathPattern, PatternKind, death_summary
 from ghapp.deaths.rerun import Rerun, RerunState
 from ghapp.deaths.texts import post_mortem_report
@@ -89,7 +90,8 @@ def post_mortem(names, *, private=True):
     again = job._replace(id=2, attempt=2, run_id=7)
     outcome = JobOutcome(death, rerun, None, (again,))
     story = job_story(job, name, None, outcome, NOW)
-    return post_mortem_report(death, death.job, is_private=private, story=story, has_button=True)
+    latest = run_again_as(job, outcome, NOW)
+    return post_mortem_report(death, death.job, is_private=private, story=story, has_button=True, again=latest)
 
 
 def queued(names):
@@ -132,6 +134,7 @@ def test_a_post_mortem_has_no_markup_of_a_name(name):
         assert markdown_faults(text, ours=GITHUB) == []
     assert rows(report.text) == rows(plain.text)
     assert [each.type for each in GFM.parse(report.text)] == [each.type for each in GFM.parse(plain.text)]
+    assert report.title == plain.title
     superseded = superseded_report(name, name, name)
     assert markdown_faults(superseded.summary, ours=GITHUB) == []
     assert not_seen(superseded.title, "") == {}

@@ -33,7 +33,7 @@ def test_only_the_first_batch_is_granted_after_a_return_before_the_plan():
         DecisionInputs(survey(), NOW),
     )
     assert decision.fuse_changes == ()
-    assert len(decision.plan.now) == FuseLimits().first_batch
+    assert len(decision.plan.chosen) == FuseLimits().first_batch
 
 
 def test_an_offline_runner_is_offline_since_its_last_sign_of_life():

@@ -30,7 +30,7 @@ NUMBERS = {
     "runners.delivery_lag": {
         "HOLD_SECONDS": HOUR,
         "LATEST_SECONDS": 3 * DAY,
-        "LATE_SECONDS": 10.0,
+        "LATE_DELIVERY_SECONDS": 10.0,
         "MANY_OVERDUE": 3,
         "MARGIN_SECONDS": 5.0,
         "MOST_LATE": 8,
@@ -81,7 +81,7 @@ NUMBERS = {
     "remediation.fuse": {
         "FLOAT_NOISE": 1e-09,
         "FORGOTTEN_SECONDS": 7 * DAY,
-        "LATE_SECONDS": 4200.0,
+        "LATE_SUCCESSORS_SECONDS": 4200.0,
         "UNPROVEN_SECONDS": HOUR,
     },
     "remediation.fuse_moves": {
@@ -108,7 +108,7 @@ NUMBERS = {
         "LOOK_LASTS_SECONDS": 10.0,
         "TERMINATION_SECONDS": HOUR,
     },
-    "remediation.successors": {
+    "remediation.healing": {
         "BOOTS_SECONDS": 1800.0,
         "FEWEST_BOOTS": 10,
         "HEALED_WITHIN_SECONDS": HOUR,

@@ -94,6 +94,11 @@ def test_variables_of_others_are_none_of_our_business():
         ("GHAPP_PUBLIC_URL", "https://:443", "GHAPP_PUBLIC_URL: 'https://:443' is not valid"),
         ("GHAPP_PUBLIC_URL", "https://x:65536", "GHAPP_PUBLIC_URL: 'https://x:65536' is not valid"),
         ("GHAPP_PUBLIC_URL", "https://x:port", "GHAPP_PUBLIC_URL: 'https://x:port' is not valid"),
+        (
+            "GHAPP_GITHUB_WEB_URL",
+            "https://ghe.example/foo",
+            "GHAPP_GITHUB_WEB_URL: 'https://ghe.example/foo' is not valid; GitHub's pages have no path: https://ghe.example",
+        ),
         ("GHAPP_GITHUB_WEB_URL", "ftp://x", "GHAPP_GITHUB_WEB_URL: 'ftp://x' is not valid"),
         ("GHAPP_PUBLIC_URL", "ghapp.acme.com", "GHAPP_PUBLIC_URL: 'ghapp.acme.com' is not valid"),
         ("GHAPP_LOKI_URL", "https://", "GHAPP_LOKI_URL: 'https:' is not valid"),
@@ -291,6 +296,7 @@ GHES = "https://ghes.example.com"
         ("", "https://GitHub.com", ("https://api.github.com", "https://GitHub.com")),
         ("https://API.GitHub.com", "", ("https://API.GitHub.com", "https://github.com")),
         ("https://internal.example/api/v3", GHES, ("https://internal.example/api/v3", GHES)),
+        ("", f"{GHES}/", (f"{GHES}/api/v3", GHES)),
     ],
 )
 def test_one_address_of_github_follows_from_the_other(api, web, found):
@@ -503,6 +509,43 @@ def test_half_of_the_credentials_is_refused(read, missing):
     given = {name: value for name, value in CREDENTIALS.items() if name != missing}
     all_three = "set all of GHAPP_APP_ID, GHAPP_PRIVATE_KEY, GHAPP_WEBHOOK_SECRET, or none"
     assert refusal(read, **given) == f"{missing}: not set, though other App credentials are; {all_three}"
+
+
+@pytest.mark.parametrize(
+    ("given", "places"),
+    [
+        (
+            {"GHAPP_APP_ID": "1 2", "GHAPP_PRIVATE_KEY": "x"},
+            ["GHAPP_APP_ID", "GHAPP_PRIVATE_KEY", "GHAPP_WEBHOOK_SECRET"],
+        ),
+        ({"GHAPP_APP_ID": "7"}, ["GHAPP_PRIVATE_KEY and GHAPP_WEBHOOK_SECRET"]),
+        ({**CREDENTIALS, "GHAPP_APP_ID": '"7"'}, ["GHAPP_APP_ID"]),
+        (
+            {**CREDENTIALS, "GHAPP_PRIVATE_KEY": "x", "GHAPP_CLIENT_ID": "y"},
+            ["GHAPP_PRIVATE_KEY", "GHAPP_CLIENT_SECRET"],
+        ),
+        (
+            {"GHAPP_PRIVATE_KEY": "x", "GHAPP_PRIVATE_KEY_FILE": "y"},
+            ["GHAPP_PRIVATE_KEY", "GHAPP_APP_ID and GHAPP_WEBHOOK_SECRET"],
+        ),
+        (
+            {"GHAPP_APP_ID": "7", "GHAPP_STATE_DIR": "~/x"},
+            ["GHAPP_STATE_DIR", "GHAPP_PRIVATE_KEY and GHAPP_WEBHOOK_SECRET"],
+        ),
+    ],
+    ids=[
+        "two values and one missing",
+        "two missing",
+        "quotes",
+        "key and client",
+        "key and its file",
+        "state directory",
+    ],
+)
+def test_all_mistakes_of_credentials_are_named_at_once(given, places):
+    with pytest.raises(ConfigurationError) as refused:
+        Settings.read(given)
+    assert [each.partition(":")[0] for each in refused.value.mistakes] == places
 
 
 @pytest.mark.parametrize("secret", [",", " , "])

@@ -55,11 +55,11 @@ class Acting(Calls):
         if all(each.position is Position.CLOSED for each in fuses.values()) and decision.are_at_rest(
             runners, self.store.survey, self.rules, now, config.evidence
         ):
-            assert (decided.fuse_changes, decided.plan.now, decided.not_needed) == ((), (), ()), (
+            assert (decided.fuse_changes, decided.plan.chosen, decided.not_needed) == ((), (), ()), (
                 "a sweep would not have planned"
             )
         self.audit.judged(pools, now)
-        self.engine.fleet.planned(decided.plan.now)
+        self.engine.fleet.planned(decided.plan.chosen)
         yield STEP
         overtaken = []
         for fuse_change in decided.fuse_changes:
@@ -86,7 +86,7 @@ class Acting(Calls):
             yield from self.grant(decided, known, now)
         else:
             spare = partial(observations.would_remediate, at=now)
-            self.store.revise({each: as_planned(known[each], spare) for each in decided.plan.now})
+            self.store.revise({each: as_planned(known[each], spare) for each in decided.plan.chosen})
         self.probe(now)
         for each in list(self.store.runners.values()):
             if each.event_id is not None and each.replaced_at is None and each.event_id not in self.store.events:
@@ -124,7 +124,7 @@ class Acting(Calls):
                     observations.granted, at=now, event_id=steps.request_id(self.store.installation.id, known[each])
                 ),
             )
-            for each in decided.plan.now
+            for each in decided.plan.chosen
         }
         before = dict(self.store.runners) if folds else {}
         granted = [each for each, evidence in self.store.revise(folds).items() if evidence.granted_at is not None]

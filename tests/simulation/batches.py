@@ -131,7 +131,7 @@ class Batches:
     def _returned_lately(self, fuse: Fuse, now: float) -> bool:
         """True if registrations returned within the window: no new first batch is allowed."""
         is_for_returns = fuse.reason is FuseReason.REGISTRATIONS_RETURNED
-        return is_for_returns and fuse.healed_at is not None and now - fuse.healed_at < self._limits.window_seconds
+        return is_for_returns and fuse.closed_at is not None and now - fuse.closed_at < self._limits.window_seconds
 
     def restart(self, pools: Iterable[str]) -> None:
         """A person resumed these pools: each has a new first batch, in the installation's fuse also."""
@@ -211,10 +211,10 @@ def _lost(members: Iterable[tuple[Evidence, State]], fuse: Fuse, now: float, lim
     for evidence, state in members:
         if state is State.INVALIDATED:
             confirmed_at = evidence.confirmed_at or 0.0
-            is_new = now - confirmed_at < limits.window_seconds and confirmed_at > (fuse.healed_at or 0.0)
+            is_new = now - confirmed_at < limits.window_seconds and confirmed_at > (fuse.closed_at or 0.0)
             lost += evidence.granted_at is None or is_new
         elif state is State.SUSPECT:
             since = missing_since(evidence)
-            is_new = now - since < limits.window_seconds and since > (fuse.healed_at or 0.0)
+            is_new = now - since < limits.window_seconds and since > (fuse.closed_at or 0.0)
             lost += evidence.running_job is None and (is_new or not may_run_an_unknown_job(evidence))
     return lost

@@ -144,7 +144,7 @@ class Audit(Liveness):
         known_busy = machine.busy and self.is_known_busy(machine)
         self.require(not known_busy, f"runner {runner_id} is replaced while a job runs on it")
         again, looked_at = machine.successor, self._looked_at.get(runner_id, self._engine.now)
-        lives_on = again is not None and again.registered and again.born <= looked_at
+        lives_on = again is not None and again.registered and again.here_since <= looked_at
         left_well = lives_on or (machine.fate is Fate.SPENT and self._was_reported(machine.first_delivery_at))
         self.require(not left_well, f"runner {runner_id} was {machine.fate.value}, and is replaced")
         self._no_end_is_missing(machine)
@@ -198,7 +198,7 @@ class Audit(Liveness):
         machine = self._engine.world.machines[evidence.id]
         self.require(not self._is_held(machine.pool), f"runner {evidence.id} is to be replaced, and is paused")
         if self.is_fair and machine.successor is not None:
-            since = self._engine.now - machine.successor.born
+            since = self._engine.now - machine.successor.here_since
             late = 3 * self._engine.scenario.config.interval + JOB_LIFE
             is_back = machine.successor.registered and since > late
             self.require(
@@ -220,10 +220,8 @@ class Audit(Liveness):
 
     def _not_back(self, machine: Machine, done: str) -> None:
         """Controllers act by name: nothing is asked for whose machine is registered again, and was so at the look."""
-        again = machine.successor
-        is_back = (
-            again is not None and again.registered and self._engine.now - again.born > LOOK_LASTS_SECONDS + ACT_LIFE
-        )
+        again, looked_at = machine.successor, self._engine.now - LOOK_LASTS_SECONDS - ACT_LIFE
+        is_back = again is not None and again.registered and again.here_since < looked_at
         self.require(not is_back, f"runner {machine.id} {done}, and its machine is registered again")
 
     # ---- 8. time counts only while we can see

@@ -387,7 +387,9 @@ MUTATIONS: Mapping[str, Mutation] = {
     "jobs are ordered by our clock": (Patch(observations, "_ahead", lambda _at, _known_at: None),),
     "busy and never reported is idle": _everywhere("unknown_job_seconds", lambda _evidence: 0.0, absence, observations),
     "a busy list soon after a job's end shows another job for days": (DOUBT_LASTS,),
-    "an idle answer ends the job of an ephemeral runner": (Patch(observations, "_work_seen", lambda known: known),),
+    "an idle answer ends the job of an ephemeral runner": (
+        Patch(observations, "_work_seen", lambda known, _at: known),
+    ),
     "no fuse over the whole installation": (Patch(decision, "_whole_installation", _no_installation_fuse),),
     "time without an answer counts": _everywhere("covered_seconds", _all_time_counts, verdict, fuse_counts),
     "the whole installation's fuse writes off what it did not count": (Patch(decision, "_written_off", _of_any_pool),),

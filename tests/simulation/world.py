@@ -85,6 +85,11 @@ class Machine:
     def born(self) -> float:
         return self.spans[0][0] or 0.0
 
+    @property
+    def here_since(self) -> float:
+        """When its registration came that exists now, or that existed last: it may have vanished, and returned."""
+        return self.spans[-1][0] or 0.0
+
     def go_offline(self, now: float) -> None:
         """Its connection to GitHub drops."""
         self.online = False

@@ -12,14 +12,15 @@ from ghapp.redis_clock import redis_time
 from ghapp.remediation import store as fuses
 from ghapp.remediation.fuse import Fuse, FuseLimits, FuseReason, Position
 from ghapp.remediation.pause import Pause, PauseResult
-from ghapp.remediation.store import Fuses
+from ghapp.remediation.store import Fuses, Resumption
+from ghapp.wording import time_of
 
 ACME = Installation(7, "acme", 70)
 LIMITS = FuseLimits(first_batch=5)
 NOW = 1_790_000_000.25
 STOPPED = Fuse(Position.STOPPED, since=NOW - 900, batch=12, allowed=21, reason=FuseReason.BATCH_NEVER_ONLINE)
 PROVING = Fuse(Position.PROVING, since=NOW - 900, batch=3, allowed=3, reason=FuseReason.MASS_LOSS)
-CLOSED = Fuse(healed_at=NOW - 9)
+CLOSED = Fuse(closed_at=NOW - 9)
 RESTARTED = Fuse(
     Position.PROVING,
     since=NOW,
@@ -49,6 +50,26 @@ async def test_resuming_an_org_resumes_all_its_pools(redis):
     assert done.proving == {"linux": RESTARTED, "gpu": RESTARTED}
     assert await fuses.pauses(ACME.id) == {}
     assert await fuses.all(ACME.id) == {"linux": RESTARTED, "gpu": RESTARTED, "arm": PROVING, "mac": CLOSED}
+
+
+@pytest.mark.parametrize(
+    ("done", "text"),
+    [
+        (Resumption(), ""),
+        (
+            Resumption({ALL_POOLS: PAUSE}, {"linux": RESTARTED, ALL_POOLS: RESTARTED}),
+            (
+                f"ended the pause of all pools by octocat since {time_of(PAUSE.at)}: maintenance; "
+                "restarted the fuse of all pools, linux"
+            ),
+        ),
+        (Resumption(reaping=frozenset({"linux"})), "restarted the fuse of the reaper of linux"),
+        (Resumption(proving=dict.fromkeys("abcde", RESTARTED)), "restarted the fuse of a, b, c, 2 more"),
+    ],
+    ids=["nothing", "a pause and two fuses", "the reaper", "many"],
+)
+def test_a_resume_says_whose_pause_it_ended_and_which_fuses_it_restarted(done, text):
+    assert done.in_words == text
 
 
 async def test_resuming_a_pool_resumes_no_other_pool(redis):

@@ -11,6 +11,7 @@ from rich.console import Console, Group
 
 from ghapp.doctor.finding import FindingCounts, ok, warning, wrong
 from ghapp.report.remaining_losses import RemainingLoss, RemainingLosses
+from ghapp.runners.absence import AbsentRunners
 from ghapp.terminal import death_tables, job_tables, tables
 
 NOW, AT = 1_795_338_611.0, "2026-11-22T09:10:11Z"
@@ -93,7 +94,12 @@ WAITING = {
     "conclusion": None,
     "summary": None,
     "failed_by": None,
-    "death": {"cause": "deleted-registration", "advice": "Find out what deletes registrations, and see its runbook."},
+    "death": {
+        "cause": "host-oom",
+        "advice": "Find out what deletes registrations, and see its runbook.",
+        "memory_limit": "8Gi",
+        "last_line": "npm run build: heap 7.4 GiB of 8 GiB, and a longer line than fits into a narrow terminal",
+    },
     "story": [{"at": AT, "step": "queued", "text": SENTENCE}, {"at": None, "step": "died", "text": SENTENCE}],
     "next": [{"step": SENTENCE, "why": SENTENCE, "url": "https://github.com/acme/api/runs/42"}],
 }
@@ -126,7 +132,14 @@ QUEUE = {
     "idle": 3,
     "unserved": 4,
 }
-SWEEP = {"org": name("o"), "runners": 100_000, "suspects": 3, "calls": 1_000, "billable": 5, "milliseconds": 73_000.0}
+SWEEP = {
+    "org": name("o"),
+    "runners": 100_000,
+    "absent": AbsentRunners((name("r"),), (name("s"),)),
+    "calls": 1_000,
+    "billable": 5,
+    "milliseconds": 73_000.0,
+}
 SWEEP |= {"losses": RemainingLosses(2, (RemainingLoss(name("p"), 2, "waiting", "", SENTENCE),))}
 SWEEP |= {"left": 2_000, "next_in": 60.0, "flaw": "RateLimited"}
 TOKEN = {"id": "1f2e3d4c5b6a", "name": name("t"), "orgs": (name("o"), name("q")), "scopes": ("read", "claim")}

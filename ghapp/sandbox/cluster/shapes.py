@@ -136,7 +136,7 @@ def _container(name: str) -> Obj:
         "name": name,
         "image": IMAGE,
         "command": ["/home/runner/run.sh"],
-        "resources": {},
+        "resources": {"limits": {"memory": "8Gi"}},
         "terminationMessagePath": "/dev/termination-log",
         "terminationMessagePolicy": "File",
         "imagePullPolicy": "IfNotPresent",

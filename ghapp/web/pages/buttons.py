@@ -219,7 +219,7 @@ class Buttons:
         pool = form.get("pool", "")[:LONGEST_POOL]
         async with self._change(visit.request, visit.visitor, visit, "resume", pool or ALL_POOLS) as outcome:
             done = await self._data.resume(visit.org_state, pool, visit.visitor.name)
-            outcome.set("resumed" if done else "nothing-to-resume", has_effect=bool(done))
+            outcome.set("resumed" if done else "nothing-to-resume", has_effect=bool(done), detail=done.in_words)
         await self._data.sweep_now(visit.org_state)
         return self._done(visit.request, visit.path, outcome.result)
 

@@ -10,7 +10,8 @@ from typing import NamedTuple
 from cachetools import LRUCache
 
 from ghapp.deaths.death import Death, with_delivered_job
-from ghapp.deaths.job_story import NOTHING_KNOWN, JobOutcome, attempts_story, job_of_death, next_steps
+from ghapp.deaths.job_outcome import NOTHING_KNOWN, JobOutcome, job_of_death, next_steps
+from ghapp.deaths.job_story import attempts_story
 from ghapp.deaths.page_views import DeathLine, RerunKnown, death_line, with_latest
 from ghapp.deaths.rerun import RerunRules
 from ghapp.deaths.store import identity
@@ -29,6 +30,7 @@ from ghapp.leaks.documents import LeakedPod
 from ghapp.leaks.page_views import LeaksView, leaks_view
 from ghapp.leaks.reaper_status import DAY_SECONDS
 from ghapp.loading.views import FleetFacts, fleet_view, load_fleet_facts, load_leaked_pods
+from ghapp.notifications.event_ids import death_id
 from ghapp.pods.page_views import ClusterView, PhantomLine, cluster_view, phantoms_named, possible_phantom_text
 from ghapp.queue.jobs import Load
 from ghapp.remediation.pause import Pause, PauseOutcome
@@ -240,8 +242,8 @@ class PageData:
         return await self._lines.read(org_state.installation.id, prepare, org_state, runners)
 
     async def history_pools(self, org_state: OrgState) -> list[str]:
-        """Returns the pools with a history, by name."""
-        return await self._history.pools(org_state.installation.id)
+        """Returns the pools with a history, and the present ones, by name."""
+        return sorted({*await self._history.pools(org_state.installation.id), *await self._reader.pools(org_state)})
 
     async def history(self, org_state: OrgState, pool: str, span: ChartSpan) -> dict[int, HistoryStep]:
         """Returns the stored steps of a span, by their begin; of an empty pool those of all."""
@@ -350,20 +352,26 @@ class PageData:
         known = RerunKnown(RerunRules() if rule is None else rule.rerun, installation.may("actions", "write"))
         if death.job is None:
             return known
-        rerun, note, job = await asyncio.gather(
+        rerun, note, job, posted = await asyncio.gather(
             self._reruns.of(installation.id, death.job.id),
             self._reruns.noted(installation.id, death.job.id),
             self._demand.one(installation.id, death.job.id),
+            self._stores.post_mortems.posted(death_id(installation, death)),
         )
+        check_run = ""
+        if posted is not None:
+            repository = installation.at_github(death.job.repository)
+            check_run = f"{self._settings.web_url}/{repository}/runs/{posted.check_run}"
         now, outcome = self._clock(), NOTHING_KNOWN
         if job is None:
             job = job_of_death(death)
         else:
             outcome = await self.job_outcome(org_state, job, (await self.board(org_state)).queue)
         outcome = outcome._replace(death=death, rerun=rerun, note=note)
-        later = tuple(each.text for each in attempts_story(job, outcome, now))
-        steps = next_steps(job, outcome, now)
-        return known._replace(rerun=rerun, note=note, attempt=job.attempt, later=later, steps=steps)
+        later, steps = attempts_story(job, outcome, now), next_steps(job, outcome, now)
+        return known._replace(
+            rerun=rerun, note=note, attempt=job.attempt, later=later, steps=steps, check_run=check_run
+        )
 
     async def allowance(self, org_state: OrgState) -> Allowance:
         """Returns the organization's hourly limit."""

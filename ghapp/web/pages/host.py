@@ -22,6 +22,7 @@ from ghapp.web.pages.data import PageData
 from ghapp.web.pages.page import NoSuchPageError, OtherAnswerError, Page, Visit, is_live_part
 from ghapp.web.pages.page_key import PARAMETER
 from ghapp.web.pages.shell import NOTICES, PageShell, banner, did, navigation, notice
+from ghapp.web.pages.views.paging import UnknownValueError
 from ghapp.wording import time_of
 
 MOST_MANAGED = 20
@@ -55,6 +56,9 @@ class PageHost:
                     raise
                 shell = self.shell(request, visit.visitor, org, page.section)
                 return self.refuse(request, 404, "Page not found", error.detail, shell=shell)
+            except UnknownValueError as error:
+                shell = self.shell(request, visit.visitor, org, page.section)
+                return self.refuse(request, 400, "Unknown filter", str(error), shell=shell)
             shell = self.shell(request, visit.visitor, org, page.section, live=is_live)
             return self.render(request, page.template, shell=shell, base=visit.base, rights=visit.rights, **values)
 

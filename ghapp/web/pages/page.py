@@ -120,7 +120,8 @@ class Page:
         path: below the scope's address, with `{names}` of parameters in braces.
         section: the entry of the navigation that leads to it, or to the page above it.
         template: its template, which gets the `shell`, the `base` and the `rights` as well.
-        content: makes the other values of the template; raises NoSuchPageError or OtherAnswerError.
+        content: makes the other values of the template; raises NoSuchPageError, OtherAnswerError
+            or UnknownValueError.
         is_live: True if the page is refreshed each second.
     """
 

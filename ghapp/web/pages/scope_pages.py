@@ -6,7 +6,8 @@ from ghapp.store.audit import Trail
 from ghapp.web.pages.audit_entries import ALL_ENTRIES, most_entries, shows_latest_entries
 from ghapp.web.pages.page import Page, Values, Visit
 from ghapp.web.pages.views.github_status import github_page
-from ghapp.web.pages.views.history import history_page, pool_asked, span_asked, span_holding
+from ghapp.web.pages.views.history import CUSTOM, SPANS, history_page, pool_asked, span_asked, span_holding
+from ghapp.web.pages.views.paging import choice_of
 from ghapp.web.pages.views.system import audit_lines
 
 
@@ -39,6 +40,7 @@ async def _github(visit: Visit) -> Values:
 
 async def _history(visit: Visit) -> Values:
     pools, asked, now = await visit.data.history_pools(visit.org_state), visit.query, visit.clock()
+    choice_of(asked, "span", (*(each.name for each in SPANS), CUSTOM))
     span = span_asked(asked.get("span", ""), asked.get("from", ""), asked.get("to", ""), now)
     pool = pool_asked(asked.get("pool", ""), pools)
     steps = await visit.data.history(visit.org_state, pool, span)

@@ -150,7 +150,7 @@ def environ_of(folder: Path, redis_url: str, github: str, config: Config, policy
         "GHAPP_REDIS_URL": redis_url,
         "GHAPP_LOG_FORMAT": "json",
         "GHAPP_GITHUB_API_URL": github,  # at its root; it has no pages
-        "GHAPP_GITHUB_WEB_URL": f"{github}/pages",
+        "GHAPP_GITHUB_WEB_URL": "http://pages.invalid",
         "GHAPP_APP_ID": "1",
         "GHAPP_PRIVATE_KEY": private_key(),
         "GHAPP_WEBHOOK_SECRET": WEBHOOK_SECRET,

@@ -6,24 +6,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ghapp.deaths.cause import DEADLINE_EXCEEDED, Cause, OwnReason, rerun_step
+from ghapp.deaths.cause import DEADLINE_EXCEEDED, Cause, OwnReason, needed_change
+from ghapp.deaths.death import Sighting
 from ghapp.deaths.job_death import EXAMINATION_SECONDS, EXAMINED_AFTER_SECONDS, RunnerAfter
-from ghapp.deaths.job_story import (
+from ghapp.deaths.job_outcome import (
     NOTHING_KNOWN,
+    RUN_AGAIN,
+    UNCHANGED,
     FailedBy,
     JobOutcome,
-    StoryStep,
     failed_by,
     failure_text,
-    how_known,
     job_of_death,
-    job_story,
     job_summary,
     may_be_run_again,
     next_steps,
     other_attempts,
-    rerun_command,
+    run_again_as,
 )
+from ghapp.deaths.job_story import StoryStep, death_story, how_known, job_story, rerun_command
 from ghapp.deaths.rerun import AUTO, Rerun, RerunNote, RerunState
 from ghapp.workflow_jobs.explanation import explain
 from ghapp.workflow_jobs.job import Job
@@ -36,6 +37,7 @@ RUNNING = QUEUED._replace(
     status="running", queued_at=NOW - 900, started_at=NOW - 880, runner_id=3, runner_name="linux-3"
 )
 FAILED = RUNNING._replace(status="over", ended_at=NOW - 60, conclusion="failure")
+ON_GITHUB = FAILED._replace(html_url="https://github.com/acme/api/actions/runs/41/job/7")
 DIED = death(runner_name="linux-3", runner_id=3, at=NOW - 660)
 LOST = death(exit_code=None, signal=None, pod="", cause=Cause.LOST_COMMUNICATION, reason=OwnReason.WENT_OFFLINE)
 AGAIN = QUEUED._replace(id=9, attempt=2, queued_at=NOW - 40)
@@ -178,7 +180,7 @@ def test_a_job_has_one_story(known, outcome, events):
 
 
 UNTIL = FAILED.ended_at + EXAMINED_AFTER_SECONDS + EXAMINATION_SECONDS
-LOOKED_FOR = "the cause is being looked for: whether its runner died is known by 14:14:20 UTC at the latest"
+LOOKED_FOR = "its cause is being looked for: whether its runner died is known by 14:14:20 UTC at the latest"
 LOG = "see the job's log at GitHub"
 
 
@@ -198,14 +200,20 @@ LOG = "see the job's log at GitHub"
         (
             RunnerAfter(True, a_step_failed=True),
             NOW,
-            "no death of its runner is known, and a step of the job failed",
+            "a step of the job failed; no death of its runner is known",
+            [LOG],
+        ),
+        (
+            RunnerAfter(True, exited=True, a_step_failed=True),
+            NOW,
+            "a step of the job failed; its runner did not die: it exited normally",
             [LOG],
         ),
         (RunnerAfter(True), NOW, "no death of its runner is known", [LOG]),
         (
             RunnerAfter(False),
             NOW,
-            "no death of its runner is known, and none is looked for, because its pool is not configured",
+            "no death of its runner is known: none is looked for, because its pool is not configured",
             [LOG],
         ),
     ],
@@ -220,16 +228,25 @@ def test_the_story_of_a_job_that_ended_badly_has_whether_its_runner_is_the_cause
 @pytest.mark.parametrize(
     ("cause", "reason", "begins"),
     [
-        (Cause.TERMINATED, "Error", "run it again"),
         (Cause.GUEST_OOM_OR_KILL, "Error", "change the job so that it needs less memory"),
-        (Cause.VERSION_DEPRECATED, "Error", "have the platform team update the runner; then run it again"),
+        (Cause.VERSION_DEPRECATED, "Error", "have the platform team update the runner"),
         (Cause.HOST_OOM, "OOMKilled", "change the job so that it needs less memory"),
         (Cause.EXTERNAL_TEARDOWN, OwnReason.STORAGE_LIMIT, "change the job so that it writes less"),
         (Cause.EXTERNAL_TEARDOWN, DEADLINE_EXCEEDED, "change the job so that it takes less time"),
     ],
 )
 def test_a_job_that_used_up_its_machine_changes_before_it_is_run_again(cause, reason, begins):
-    assert rerun_step(cause, reason).startswith(begins)
+    """The change is made in the code or by the platform team: only the re-run has an address."""
+    change, again = next_steps(ON_GITHUB, JobOutcome(DIED._replace(cause=cause, reason=reason)), NOW)
+    assert change.step.startswith(begins)
+    assert (change.step, change.url) == (needed_change(cause, reason), "")
+    assert again == (RUN_AGAIN, UNCHANGED, ON_GITHUB.html_url)
+
+
+def test_a_job_that_lost_its_runner_for_no_reason_of_its_own_is_run_again_as_it_is():
+    (step,) = next_steps(ON_GITHUB, JobOutcome(DIED._replace(cause=Cause.TERMINATED, reason="Error")), NOW)
+    assert (step.step, step.url) == ("run it again at GitHub (Re-run jobs)", ON_GITHUB.html_url)
+    assert step.why.startswith("it was not your code")
 
 
 @pytest.mark.parametrize(
@@ -308,11 +325,71 @@ def test_a_dead_runners_job_begins_with_how_the_runner_died_and_whether_it_runs_
     assert (None if summary.later is None else summary.later.job_id) == later
 
 
-def test_a_job_without_a_known_death_has_no_such_beginning():
-    assert job_summary(FAILED, JobOutcome(attempts=(AGAIN,)), NOW) is None
+@pytest.mark.parametrize(
+    ("outcome", "latest"),
+    [
+        (JobOutcome(DIED), None),
+        (JobOutcome(DIED, ASKED), None),
+        (JobOutcome(DIED, ACCEPTED), (2, None, "", "")),
+        (JobOutcome(DIED, ACCEPTED, attempts=(AGAIN,)), (2, 9, "queued", "")),
+        (JobOutcome(DIED, attempts=(RUNS_AGAIN,)), (2, 9, "running on runner linux-4", "")),
+        (
+            JobOutcome(DIED, attempts=(RUNS_AGAIN._replace(status="over", conclusion="timed_out"),)),
+            (2, 9, "ended on linux-4: timed out", "timed out"),
+        ),
+        (
+            JobOutcome(DIED, attempts=(RUNS_AGAIN._replace(status="over", conclusion="success"),)),
+            (2, 9, "ended on linux-4: success", "succeeded"),
+        ),
+        (
+            JobOutcome(DIED, attempts=(RUNS_AGAIN._replace(status="over", conclusion="ofAnotherYear"),)),
+            (2, 9, "ended on linux-4: ofAnotherYear", "ended"),
+        ),
+    ],
+    ids=["not", "requested", "accepted", "queued", "running", "timed out", "succeeded", "a conclusion of another year"],
+)
+def test_a_job_that_was_run_again_has_the_latest_attempt(outcome, latest):
+    assert run_again_as(FAILED, outcome, NOW) == latest
 
 
 BY_STEP = RunnerAfter(True, a_step_failed=True)
+
+
+@pytest.mark.parametrize(
+    ("known", "after", "text"),
+    [
+        (FAILED, BY_STEP._replace(exited=True), "a step of the job failed; its runner did not die"),
+        (FAILED, BY_STEP._replace(is_online=True), "a step of the job failed; its runner did not die"),
+        (FAILED, BY_STEP, "a step of the job failed; no death of its runner is known"),
+        (
+            FAILED,
+            BY_STEP._replace(examined_until=NOW + MICROSECOND, exited=True),
+            "a step of the job failed; its cause is being looked for",
+        ),
+        (
+            FAILED._replace(conclusion="timed_out"),
+            RunnerAfter(True, exited=True),
+            "the job ended: timed out; its runner did not die",
+        ),
+        (
+            FAILED,
+            RunnerAfter(True, examined_until=NOW + MICROSECOND),
+            "the job ended: failure; its cause is being looked for",
+        ),
+        (FAILED, RunnerAfter(True, examined_until=NOW), "the job ended: failure; no death of its runner was found"),
+        (FAILED, RunnerAfter(False), "the job ended: failure; no death of its runner is known"),
+    ],
+)
+def test_a_job_whose_runner_is_not_known_to_have_died_begins_with_that(known, after, text):
+    assert str(job_summary(known, JobOutcome(runner_after=after), NOW)) == text
+    again = job_summary(known, JobOutcome(runner_after=after, attempts=(AGAIN,)), NOW)
+    assert str(again) == f"{text}; attempt 2 of the run: queued"
+    assert again.later.job_id == AGAIN.id
+
+
+@pytest.mark.parametrize("known", [FAILED, RUNNING, FAILED._replace(conclusion="success")])
+def test_a_job_that_did_not_fail_or_that_no_runner_took_has_no_such_beginning(known):
+    assert job_summary(known, JobOutcome(attempts=(AGAIN,)), NOW) is None
 
 
 @pytest.mark.parametrize(
@@ -359,11 +436,11 @@ def test_what_another_version_says_a_job_failed_by_is_left_out():
     assert failure_text("failure", "weather") == "failure"
 
 
-@pytest.mark.parametrize(("conclusion", "steps"), [("failure", 1), ("", 0), ("success", 0)])
+@pytest.mark.parametrize(("conclusion", "steps"), [("failure", 2), ("", 0), ("success", 0)])
 def test_a_job_that_no_delivery_has_reported_has_the_steps_of_its_death(conclusion, steps):
     dead = DIED._replace(job=DIED.job._replace(conclusion=conclusion, html_url="https://github.com/acme/api/x"))
     found = next_steps(job_of_death(dead), JobOutcome(dead), NOW)
-    assert [each.url for each in found] == ["https://github.com/acme/api/x"] * steps
+    assert [each.url for each in found] == ["", "https://github.com/acme/api/x"][:steps]
 
 
 def test_a_known_death_ends_the_search_and_a_later_attempt_its_next_step():
@@ -380,6 +457,46 @@ def test_an_attempt_stands_after_the_rerun_that_made_it_whatever_the_clocks_say(
         "a re-run was requested by mona; it is attempt 2 of the run",
         "attempt 2 of the run is job 9: queued",
     ]
+
+
+SEEN = (
+    Sighting(NOW - 800, "job-started"),
+    Sighting(NOW - 700, "online"),
+    Sighting(NOW - 660, "offline"),
+    Sighting(NOW - 500, "registration-missing"),
+    Sighting(NOW - 400, "removed-by-controller"),
+    Sighting(NOW - 300, "of-another-version"),
+    Sighting(NOW - 60, "job-ended"),
+)
+
+
+def test_what_was_seen_of_a_runner_that_died_is_in_its_jobs_story():
+    """Its job and its death have events of their own."""
+    lost = LOST._replace(at=NOW - 660, last_minutes=SEEN)
+    events = job_story(FAILED, POOL, None, JobOutcome(lost), NOW)
+    (how_the_runner_died,) = [each.text for each in events if each.step is StoryStep.DIED]
+    assert [(each.at, each.text) for each in events[2:-2]] == [
+        (NOW - 700, "GitHub listed the runner as online"),
+        (NOW - 660, how_the_runner_died),
+        (NOW - 500, "the registration of the runner was missing"),
+        (NOW - 400, "the runner's controller removed it"),
+        (NOW - 300, "of-another-version"),
+    ]
+
+
+def test_the_story_of_a_job_that_no_delivery_has_reported_is_what_its_runners_death_has():
+    dead = LOST._replace(at=NOW - 660, last_minutes=SEEN[:1] + SEEN[-1:])
+    dead = dead._replace(job=dead.job._replace(conclusion="failure"))
+    ended = job_of_death(dead)._replace(ended_at=NOW - 60)
+    events = death_story(ended, dead, JobOutcome(dead, ACCEPTED), NOW)
+    assert [(each.at, each.step) for each in events] == [
+        (NOW - 800, StoryStep.TAKEN),
+        (NOW - 660, StoryStep.DIED),
+        (NOW - 60, StoryStep.ENDED),
+        (ACCEPTED.at, StoryStep.RERUN),
+        (None, StoryStep.NEXT_ATTEMPT),
+    ]
+    assert [each.text for each in events[::2]][:2] == ["the job started", "ended: failure"]
 
 
 def test_an_attempt_before_a_rerun_keeps_its_place():

@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from ghapp.deaths.cause import Cause, needed_change, rerun_label
-from ghapp.deaths.death import Correlation, DeadJob, Death, Sighting, blames_the_platform
+from ghapp.deaths.death import Correlation, DeadJob, Death, blames_the_platform
 from ghapp.deaths.github_words import JobWords
-from ghapp.deaths.job_story import JobStep, StoryEvent, StoryStep
+from ghapp.deaths.job_outcome import JobStep, LaterAttempt
+from ghapp.deaths.job_story import StoryEvent, StoryStep
 from ghapp.deaths.post_mortem import (
     LOOKS_AFTER_SECONDS,
     JobFacts,
@@ -22,7 +23,7 @@ from ghapp.deaths.post_mortem import (
     next_look_after,
     wants_lines,
 )
-from ghapp.deaths.texts import RERUN, post_mortem_report
+from ghapp.deaths.texts import NOT_THE_CAUSE, RERUN, details, last_line, post_mortem_report
 from ghapp.report.check_run import LONGEST, Conclusion
 from tests.rules.builders import MICROSECOND, NOW, lost
 
@@ -214,9 +215,47 @@ def test_the_report_explains_the_death_and_requires_action_if_the_next_attempt_w
     assert report.summary == (
         "The runner was killed because its container reached its memory limit: `linux-x7k2p` on node `node-1`. "
         "No line of your code failed, but the job and the runner together needed more memory than their limit.\n\n"
-        "The runner's last minutes (2026-09-21, UTC): its container ended at 14:13:20.\n\nJob: `test`"
+        "Job: `test`"
     )
     assert (report.conclusion, report.actions) == (Conclusion.ACTION_REQUIRED, ())
+
+
+@pytest.mark.parametrize(
+    ("again", "title", "first"),
+    [
+        (
+            LaterAttempt(2, 9, "ended on linux-2: success", "succeeded"),
+            "The runner was stopped from outside; attempt 2 succeeded",
+            "The job was run again. Attempt 2 of the run: ended on linux-2: success.",
+        ),
+        (
+            LaterAttempt(3, 10, "ended on a_b: x", "ended"),
+            "The runner was stopped from outside; attempt 3 ended",
+            "The job was run again. Attempt 3 of the run: ended on <code>a&#95;b&#58;</code> x.",
+        ),
+        (
+            LaterAttempt(2, 9, "queued"),
+            "The runner was stopped from outside; run again as attempt 2",
+            "The job was run again as attempt 2 of the run.",
+        ),
+    ],
+    ids=["ended", "names of anybody", "goes on"],
+)
+def test_the_report_of_a_job_that_was_run_again_begins_with_how_that_stands(again, title, first):
+    """That the job can be re-run no longer helps, and an attempt that starts causes no post."""
+    dead = death(cause=Cause.TERMINATED, reason="Error")
+    report = post_mortem_report(dead, dead.job, is_private=True, again=again)
+    assert report.title == title
+    stands, happened = report.summary.split("\n\n")[:2]
+    assert stands == first
+    assert happened.endswith("on node `node-1`. It was not your code: the job was interrupted.")
+    own = post_mortem_report(dead, dead.job, is_private=True, again=again, is_cause=False)
+    assert own.title == NOT_THE_CAUSE.removesuffix(".")
+
+
+def test_a_job_that_was_run_again_needs_no_person():
+    report = post_mortem_report(death(), death().job, is_private=True, again=LaterAttempt(2))
+    assert report.conclusion is Conclusion.NEUTRAL
 
 
 def test_a_job_that_used_up_its_limit_needs_a_person():
@@ -236,7 +275,7 @@ def test_what_to_do_comes_before_the_button_which_says_that_nothing_was_changed(
     step = JobStep("change the job so that it `eats` less", "of no interest here", "https://github.com/acme/api/job/42")
     report = post_mortem_report(death(), death().job, is_private=True, steps=[step], has_button=True)
     line = "1. [Change the job so that it `eats` less.](https://github.com/acme/api/job/42)"
-    assert f"than their limit.\n\nWhat to do:\n\n{line}\n\nThe runner's last" in report.summary
+    assert f"than their limit.\n\nWhat to do:\n\n{line}\n\n" in report.summary
     assert report.summary.index(line) < report.summary.index('The button "Re-run anyway" of this check')
     assert [each.label for each in report.actions] == ["Re-run anyway"]
 
@@ -278,18 +317,6 @@ def test_the_rerun_button_is_shown_if_it_is_enabled():
     assert [len(RERUN.label) <= 20, len(RERUN.description) <= 40, len(RERUN.identifier) <= 20] == [True] * 3
 
 
-def test_the_runners_last_minutes_are_one_line():
-    seen = (Sighting(NOW - 60, "job-started"), Sighting(NOW, "offline"), Sighting(NOW + 600, "job-ended"))
-    report = post_mortem_report(death(exit_code=None, last_minutes=seen), death().job, is_private=True)
-    assert (
-        "The runner's last minutes (2026-09-21, UTC): the job started at 14:12:20, GitHub listed it as offline at "
-        "14:13:20, GitHub ended the job at 14:23:20."
-    ) in report.summary.split("\n\n")
-    late = (Sighting(NOW, "job-started"), Sighting(NOW + 86_400, "job-ended"))
-    report = post_mortem_report(death(exit_code=None, last_minutes=late), death().job, is_private=True)
-    assert "GitHub ended the job at 14:13:20 on 2026-09-22." in report.summary
-
-
 def test_a_death_without_a_pod_has_no_rows_of_a_container():
     text = post_mortem_report(death(pod="", exit_code=None, signal=None), death().job, is_private=True).text
     assert [word in text for word in ("Exit code", "Signal", "Pod", "Node")] == [False] * 4
@@ -305,6 +332,36 @@ def test_common_facts_of_deaths_are_shown_without_the_node_in_public():
     assert "- 4 runners of pool `vm` died since 2026-09-21 14:03:20 UTC." in public.text
     alone = post_mortem_report(death(), death().job, is_private=True, common=Correlation(1, 2, NOW))
     assert "\n- " not in alone.text
+
+
+LINE = "last line of the runner's log: heap 7.4 GiB"
+
+
+@pytest.mark.parametrize(
+    ("cause", "limit", "line", "shown"),
+    [
+        (Cause.HOST_OOM, "8Gi", "heap 7.4 GiB", ("memory: limit 8Gi, reached", LINE)),
+        (
+            Cause.GUEST_OOM_OR_KILL,
+            "8Gi",
+            "heap 7.4 GiB",
+            ("memory: limit 8Gi; the use at its end is not known", LINE),
+        ),
+        (Cause.TERMINATED, "8Gi", "heap 7.4 GiB", (LINE,)),
+        (Cause.HOST_OOM, "", "heap 7.4 GiB", (LINE,)),
+        (Cause.HOST_OOM, "8Gi", "", ("memory: limit 8Gi, reached",)),
+        ("of-another-version", "8Gi", "", ()),
+    ],
+)
+def test_a_developer_sees_the_memory_limit_where_memory_ran_out_and_the_last_line_of_the_log(cause, limit, line, shown):
+    assert details(cause, limit, line) == shown
+
+
+@pytest.mark.parametrize(
+    ("log", "line"), [((), ""), (("a", "b"), "b"), (("a", "", " \t"), "a"), (("", ""), "")], ids=str
+)
+def test_the_last_line_of_a_log_is_the_last_that_has_a_text(log, line):
+    assert last_line(log) == line
 
 
 def test_the_text_has_the_facts_and_both_logs():
@@ -375,7 +432,7 @@ def test_foreign_text_cannot_inject_markdown(name, node, reason, log):
     head = ["heading_open", "heading_close", "paragraph_open", "paragraph_close"]
     assert outside == [*head, "table_open", "table_close", *[kind for kind in logs * 2 if kind != "inline"]]
     paragraph = GFM.parse(report.summary)
-    assert [token.type for token in paragraph] == ["paragraph_open", "inline", "paragraph_close"] * 3
+    assert [token.type for token in paragraph] == ["paragraph_open", "inline", "paragraph_close"] * 2
     words = {child.content for child in paragraph[1].children if child.type == "html_inline"}
     assert words <= {"<code>", "</code>"}
     assert {child.type for child in paragraph[1].children} <= {"text", "text_special", "code_inline", "html_inline"}

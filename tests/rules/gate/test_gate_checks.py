@@ -18,6 +18,7 @@ from ghapp.gate.gate_checks import (
     observed,
     open_gate_checks,
     place_of,
+    posted_check,
     restarted,
     subject_of,
     superseded,
@@ -133,6 +134,37 @@ def test_an_old_deploy_begins_no_gate_check(ago, known, is_open):
     latest = deploy(reported_at=NOW - ago)
     known_checks = {} if known is None else {PLACE: begun(began_at=NOW - ago, **known)}
     assert bool(open_gate_checks(Pool(), [latest], known_checks, NOW)) is is_open
+
+
+@pytest.mark.parametrize(
+    ("pool", "last", "known", "is_posted"),
+    [
+        (Pool(), deploy(), begun(check_run=8), True),
+        (Pool(), deploy(ref=SHA.upper()), begun(check_run=8, over=True), True),
+        (Pool(), deploy(), begun(), False),
+        (Pool(), deploy(), None, False),
+        (Pool(), deploy(ref=OTHER_SHA), begun(check_run=8), False),
+        (Pool(), deploy(ref="v42"), begun(check_run=8), False),
+        (Pool(), deploy(deployed_at=NOW), begun(check_run=8), False),
+        (Pool(), deploy(shard="purple"), begun(check_run=8), False),
+        (Pool(deploy_repository="acme/other"), deploy(), begun(check_run=8), False),
+        (Pool(deploy_repository=None), deploy(), begun(check_run=8), False),
+    ],
+    ids=[
+        "posted",
+        "over",
+        "not created",
+        "no gate check",
+        "another commit",
+        "a tag",
+        "deployed again",
+        "another shard",
+        "another repository",
+        "no repository",
+    ],
+)
+def test_the_check_run_of_the_last_deploy_is_that_of_its_own_gate_check(pool, last, known, is_posted):
+    assert posted_check(pool, last, {} if known is None else {PLACE: known}) == (known if is_posted else None)
 
 
 def test_each_gate_check_has_its_own_check_run():

@@ -72,7 +72,7 @@ JOBS = st.lists(st.builds(waits, st.integers(0, 9), st.sampled_from([1.0, 61.0, 
 def test_the_gate_keeps_its_guarantees_for_every_fleet(fleet, question, sources, seen, deaths, jobs):
     answer = gate(fleet, question, sources, survey=seen, deaths=deaths, jobs=jobs)
     document = json.loads(json.dumps(gate_document(answer)))
-    assert list(document) == ["pool", "shard", "passed", "role", "checks", "next"]
+    assert list(document) == ["pool", "shard", "passed", "role", "checks", "next", "check_url"]
     assert document["checks"][0]["name"] == "users"
     if answer.role is Role.UNKNOWN:
         assert not answer.passed

@@ -52,6 +52,7 @@ def test_a_clean_rollout_passes_and_has_a_next_step():
                 "why": "it passes. Run the gate again once it is active: then it lists what is left to clean up",
             }
         ],
+        "check_url": None,
     }
 
 

@@ -262,6 +262,27 @@ def test_in_an_outage_a_standby_that_passes_may_take_over_without_a_reported_dep
     assert steps(answer) == ["make pink active in place of purple"]
 
 
+@pytest.mark.parametrize(
+    ("deploys", "purple", "is_proposed"),
+    [
+        ((PURPLE,), at_work(), False),
+        ((PINK, PURPLE), at_work(), False),
+        ((PURPLE, PINK), at_work(), True),
+        ((PURPLE,), [on("purple", present())], True),
+    ],
+    ids=["peace", "switched since", "an open deploy", "an outage"],
+)
+def test_the_gate_of_a_failing_active_shard_names_another_one_only_where_that_one_s_gate_proposes_the_switch(
+    deploys, purple, is_proposed
+):
+    sources = ActiveShardSources(deploys, "active_url", ActiveShardAnswer("purple", "", NOW))
+    fleet = [*pink(20), *purple]
+    of_purple, of_pink = (gate(fleet, GateRequest(each, 20), sources) for each in ("purple", "pink"))
+    assert (of_purple.passed, of_pink.passed) == (False, True)
+    assert ("run the gate for pink" in steps(of_purple)) is is_proposed
+    assert ("make pink active in place of purple" in steps(of_pink)) is is_proposed
+
+
 def test_the_deletion_of_unhealthy_runners_names_the_jobs_that_it_spares():
     step = "delete unhealthy runners: pink-1"
     assert why(gate(DOWN), step).startswith("if the steps above did not help; then provision. First confirm")

@@ -21,7 +21,7 @@ from ghapp.incidents.fold import (
 )
 from ghapp.incidents.incident import FuseStep, LossEnd, LossIncident, RunnerLoss
 from ghapp.remediation.fuse import Fuse, FuseCounts, FuseReason, Position
-from ghapp.remediation.successors import LATE_SUCCESSOR_SECONDS
+from ghapp.remediation.healing import LATE_SUCCESSOR_SECONDS
 from tests.rules.builders import NOW, lost, present
 
 OPEN, ENDED = LossEnd.OPEN, LossEnd.SUCCESSOR_ONLINE
@@ -227,7 +227,7 @@ def test_the_admin_who_resumed_the_fuse_is_named():
 
 def test_a_closed_fuse_ends_the_incident_and_one_closed_before_any_record_adds_nothing():
     known = seen({}, TRIPPED, found=[LOST])
-    closed = Fuse(healed_at=NOW + 90, reason=FuseReason.HEALED)
+    closed = Fuse(closed_at=NOW + 90, reason=FuseReason.HEALED)
     ended = seen(known, closed, at=90, found=[one(1, -10, 80)])
     assert steps_of(ended)[-1] == (90, CLOSED, FuseReason.HEALED, 0)
     assert ended[f"{int(NOW) - 10}-1"].ended == NOW + 90
@@ -237,7 +237,7 @@ def test_a_closed_fuse_ends_the_incident_and_one_closed_before_any_record_adds_n
 
 def test_a_fuse_that_closed_and_tripped_again_unrecorded_shows_both():
     known = seen({}, TRIPPED, found=[LOST])
-    again = Fuse(PROVING, NOW + 100, 3, 3, healed_at=NOW + 90, reason=FuseReason.LOSS_ON_WATCH, batch_at=NOW + 100)
+    again = Fuse(PROVING, NOW + 100, 3, 3, closed_at=NOW + 90, reason=FuseReason.LOSS_ON_WATCH, batch_at=NOW + 100)
     assert [each[:2] for each in steps_of(seen(known, again, at=120, found=[LOST]))] == [
         (0, PROVING),
         (90, CLOSED),
@@ -246,9 +246,9 @@ def test_a_fuse_that_closed_and_tripped_again_unrecorded_shows_both():
 
 
 def test_a_fuse_that_trips_again_after_registrations_returned_is_dated_now():
-    returned = Fuse(CLOSED, NOW, 6, 9, healed_at=NOW + 90, reason=FuseReason.REGISTRATIONS_RETURNED, batch_at=NOW + 60)
+    returned = Fuse(CLOSED, NOW, 6, 9, closed_at=NOW + 90, reason=FuseReason.REGISTRATIONS_RETURNED, batch_at=NOW + 60)
     known = seen(seen({}, TRIPPED, found=[LOST]), returned, at=90, found=[LOST])
-    again = Fuse(PROVING, NOW, 6, 9, healed_at=NOW + 90, reason=FuseReason.MASS_LOSS, batch_at=NOW + 60)
+    again = Fuse(PROVING, NOW, 6, 9, closed_at=NOW + 90, reason=FuseReason.MASS_LOSS, batch_at=NOW + 60)
     known = seen(known, again, at=130, found=[LOST])
     assert steps_of(known)[-1] == (130, PROVING, FuseReason.MASS_LOSS, 6)
     assert seen(known, again, at=190, found=[LOST]) == known
@@ -264,8 +264,8 @@ def test_an_unreadable_fuse_is_one_change():
 DOUBLED = Fuse(PROVING, NOW, 6, 9, reason=FuseReason.BATCH_ONLINE, batch_at=NOW + 60, tripped_for=TRIPPED.reason)
 STOPPED_LATER = Fuse(STOPPED, NOW, 6, 9, batch_at=NOW + 60, stopped_at=NOW + 400, reason=FuseReason.BATCH_NEVER_ONLINE)
 RESUMED = Fuse(PROVING, NOW + 500, 3, 3, reason=FuseReason.RESUMED, by="mona", batch_at=NOW + 500)
-HEALED = Fuse(healed_at=NOW + 600, reason=FuseReason.HEALED)
-AGAIN = Fuse(PROVING, NOW + 650, 3, 3, healed_at=NOW + 600, reason=FuseReason.LOSS_ON_WATCH, batch_at=NOW + 650)
+HEALED = Fuse(closed_at=NOW + 600, reason=FuseReason.HEALED)
+AGAIN = Fuse(PROVING, NOW + 650, 3, 3, closed_at=NOW + 600, reason=FuseReason.LOSS_ON_WATCH, batch_at=NOW + 650)
 HISTORY = [TRIPPED, DOUBLED, STOPPED_LATER, RESUMED, HEALED, AGAIN]
 AT = [0, 60, 400, 500, 600, 650]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ghapp.incidents.incident import LossEnd, is_unrecorded, losses_of, returned
-from ghapp.remediation.successors import HEALED_WITHIN_SECONDS
+from ghapp.remediation.healing import HEALED_WITHIN_SECONDS
 from ghapp.runners.evidence import LIST_LASTS_SECONDS, PastLoss, Survey
 from ghapp.runners.observations import (
     busy_after_all,

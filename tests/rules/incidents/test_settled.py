@@ -114,7 +114,7 @@ RUNNERS = st.builds(
     last_delivery_at=SPANS,
     state=st.sampled_from(["", "offline"]),
 )
-CLOSED = st.none() | st.builds(Fuse, healed_at=SPANS, since=SPANS, reason=st.sampled_from(FuseReason))
+CLOSED = st.none() | st.builds(Fuse, closed_at=SPANS, since=SPANS, reason=st.sampled_from(FuseReason))
 
 
 @given(RUNNERS, st.integers(0, STEP_SECONDS - 1), st.data())

@@ -13,6 +13,7 @@ from ghapp.leaks.reaper_status import (
     examples,
     is_overdue,
     kept_by_guard,
+    kept_pods,
     leaking,
     reaper_status,
 )
@@ -49,6 +50,17 @@ def test_the_reaper_is_overdue_three_minutes_after_its_last_tick(at, overdue):
 )
 def test_only_a_lasting_failure_is_reported(since, held_up):
     assert status_at(failing_since=since).held_up_since == (since if held_up else None)
+
+
+def test_of_the_pods_that_are_in_use_the_oldest_three_of_each_guard_are_named():
+    pods = [pod(name=f"linux-{number}", uid=f"uid-{number}", created_at=NOW - number) for number in range(7)]
+    guards = [Guard.CLAIMED] * 4 + [Guard.SESSION_OPEN, Guard.UNNAMED, Guard.NO_RUNNER]
+    named = kept_pods(TickResult(kept=tuple(zip(pods, guards, strict=True))))
+    place = pods[0].namespace
+    assert named == {
+        "Claimed": (f"{place}/linux-3", f"{place}/linux-2", f"{place}/linux-1"),
+        "SessionOpen": (f"{place}/linux-4",),
+    }
 
 
 def test_kept_pods_are_counted_by_guard_and_the_oldest_five_are_named_as_examples():

@@ -150,7 +150,7 @@ def test_a_fuse_that_is_not_closed_is_a_condition():
     fuses = {
         "linux": Fuse(Position.PROVING, since=NOW, reason=FuseReason.MASS_LOSS),
         "*": Fuse(Position.STOPPED, since=NOW, reason=FuseReason.BATCH_NEVER_ONLINE),
-        "gpu": Fuse(healed_at=NOW, reason=FuseReason.HEALED),
+        "gpu": Fuse(closed_at=NOW, reason=FuseReason.HEALED),
     }
     assert fuse_conditions(fuses, {"linux": 40}) == [
         TRIPPED,
@@ -246,10 +246,10 @@ def test_a_fuse_that_moved_with_its_renamed_pool_is_not_reported_as_closed(peopl
 
     stopped = Fuse(Position.STOPPED, since=NOW, reason=FuseReason.BATCH_NEVER_ONLINE)
     assert seen({"old": stopped}, 0) == [("", "stopped")]
-    renamed = {"old": Fuse(healed_at=NOW, reason=FuseReason.POOL_CHANGED), "new": stopped}
+    renamed = {"old": Fuse(closed_at=NOW, reason=FuseReason.POOL_CHANGED), "new": stopped}
     assert seen(renamed, 60) == [("", "stopped")]
     assert [seen(renamed, at) for at in (120, 200)] == [[], []]
-    healed = renamed | {"new": Fuse(healed_at=NOW + 300, reason=FuseReason.HEALED)}
+    healed = renamed | {"new": Fuse(closed_at=NOW + 300, reason=FuseReason.HEALED)}
     assert [seen(healed, at) for at in (300, 400)] == [[], [("stopped", "")]]
     assert [each.subject for each in people.got] == ["old", "new", "new"]
 

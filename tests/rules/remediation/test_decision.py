@@ -45,7 +45,7 @@ def fleet(count, there=100):
 
 def test_a_few_losses_in_a_large_pool_are_all_remediated():
     decision = decided(fleet(5))
-    assert (decision.fuse_changes, decision.plan.now) == ((), (1, 2, 3, 4, 5))
+    assert (decision.fuse_changes, decision.plan.chosen) == ((), (1, 2, 3, 4, 5))
 
 
 def test_all_losses_are_counted_before_the_first_is_remediated():
@@ -53,7 +53,7 @@ def test_all_losses_are_counted_before_the_first_is_remediated():
     ((pool, before, after, counted),) = decision.fuse_changes
     assert (pool, before, after.position, after.reason) == (POOL, None, Position.PROVING, FuseReason.MASS_LOSS)
     assert (counted.lost, counted.expected) == (50, 150)
-    assert decision.plan.now == (1, 2, 3)
+    assert decision.plan.chosen == (1, 2, 3)
     assert set(decision.plan.deferred.values()) == {Deferral.FUSE_PROVING}
 
 
@@ -61,7 +61,7 @@ def test_a_stopped_fuse_defers_every_runner_and_keeps_its_state():
     stopped = Fuse(Position.STOPPED, since=NOW - 10, batch=3, allowed=3)
     decision = decided(fleet(5), {POOL: stopped})
     assert decision.fuse_changes == ()
-    assert decision.plan.now == ()
+    assert decision.plan.chosen == ()
     assert set(decision.plan.deferred.values()) == {Deferral.FUSE_STOPPED}
 
 
@@ -79,7 +79,7 @@ def test_the_published_count_of_all_pools_leaves_out_those_that_their_own_fuse_s
 
 def test_a_paused_pool_defers_every_runner_though_its_fuse_has_room():
     decision = decided(fleet(5), paused=[POOL])
-    assert decision.plan.now == ()
+    assert decision.plan.chosen == ()
     assert set(decision.plan.deferred.values()) == {Deferral.PAUSED}
 
 
@@ -101,7 +101,7 @@ def test_a_written_off_loss_returns_for_a_job_that_it_could_take_though_others_a
 def test_a_pool_whose_fuse_a_person_changed_meanwhile_is_left_out_of_the_plan():
     runners = [*fleet(5), lost(500, labels=("gpu",), custom_labels=("gpu",))]
     decision = decided(runners, rules=rules_of(POOL, "gpu"))
-    assert decision.without([POOL]).plan.now == (500,)
+    assert decision.without([POOL]).plan.chosen == (500,)
     assert decision.without([]).plan == decision.plan
 
 
@@ -112,7 +112,7 @@ def test_a_pool_whose_fuse_a_person_changed_meanwhile_is_left_out_of_the_plan():
 )
 def test_an_offline_runner_is_replaced_only_if_its_pool_has_a_limit(patience, replaced):
     decision = decided([present(1)], rules=[Rule(replace_offline_after_seconds=patience)])
-    assert decision.plan.now == replaced
+    assert decision.plan.chosen == replaced
 
 
 def offline(count, there=100, **changes):
@@ -126,8 +126,8 @@ REPLACES_OFFLINE = Rule(replace_offline_after_seconds=3600.0)
 
 
 def test_an_offline_runner_that_github_lists_as_busy_is_not_replaced():
-    assert decided(offline(1), rules=[REPLACES_OFFLINE]).plan.now == (1,)
-    assert decided(offline(1, busy=True), rules=[REPLACES_OFFLINE]).plan.now == ()
+    assert decided(offline(1), rules=[REPLACES_OFFLINE]).plan.chosen == (1,)
+    assert decided(offline(1, busy=True), rules=[REPLACES_OFFLINE]).plan.chosen == ()
 
 
 def test_a_fleet_listed_as_offline_trips_the_fuse_if_its_pool_replaces_offline_runners():
@@ -139,7 +139,7 @@ def test_a_fleet_listed_as_offline_trips_the_fuse_if_its_pool_replaces_offline_r
         50,
         150,
     )
-    assert decision.plan.now == (1, 2, 3)
+    assert decision.plan.chosen == (1, 2, 3)
     assert decided(offline(50), rules=[Rule()]).fuse_changes == (), (
         "a pool that only reports offline runners remediates none, so its fuse stays closed"
     )
@@ -169,11 +169,11 @@ def test_an_offline_fleet_is_replaced_in_doubling_batches():
     new = [online(2000 + each, first_seen=NOW - 30) for each in range(3)]
     fuses = {POOL: Fuse(Position.PROVING, NOW - 61, 3, 3)}
     decision = decided([*lost_runners, *offline(20)[3:], *new], fuses, rules=[REPLACES_OFFLINE])
-    assert decision.plan.now == (4, 5, 6, 7, 8, 9)
+    assert decision.plan.chosen == (4, 5, 6, 7, 8, 9)
 
 
 def test_a_granted_runner_is_not_planned_again():
-    assert decided([lost(1, granted_at=NOW)]).plan.now == ()
+    assert decided([lost(1, granted_at=NOW)]).plan.chosen == ()
 
 
 @pytest.mark.parametrize(
@@ -189,19 +189,19 @@ def test_a_granted_runner_is_not_planned_again():
 def test_what_would_be_replaced_counts_as_granted_in_dry_run_alone(mode, first, planned):
     runners = [*(lost(each, **first) for each in (1, 2, 3)), *(lost(each) for each in range(4, 51))]
     fuse = Fuse(Position.PROVING, NOW - 60, 3, 3, batch_at=NOW - 60)
-    assert decided(runners, {POOL: fuse}, limits=RemediationLimits(mode=mode)).plan.now == planned
+    assert decided(runners, {POOL: fuse}, limits=RemediationLimits(mode=mode)).plan.chosen == planned
 
 
 def test_a_claimed_runner_is_deferred_and_takes_no_place_in_the_batch():
     claims = [PodClaim("pod-1", "linux-1", None, NOW + 1), PodClaim("linux-2", "another", None, NOW + MICROSECOND)]
     decision = decided(fleet(50), claims=claims)
     assert decision.fuse_changes[0].counted.lost == 50, "claimed runners count as lost"
-    assert decision.plan.now == (3, 4, 5)
+    assert decision.plan.chosen == (3, 4, 5)
     assert {each for each, why in decision.plan.deferred.items() if why is Deferral.CLAIMED} == {1, 2}
 
 
 def test_an_expired_claim_defers_no_runner():
-    assert decided(fleet(5), claims=[PodClaim("linux-1", "linux-1", None, NOW)]).plan.now == (1, 2, 3, 4, 5)
+    assert decided(fleet(5), claims=[PodClaim("linux-1", "linux-1", None, NOW)]).plan.chosen == (1, 2, 3, 4, 5)
 
 
 @pytest.mark.parametrize(
@@ -216,7 +216,7 @@ def test_an_expired_claim_defers_no_runner():
 def test_mode_and_pause_take_precedence_over_a_claim_as_the_reported_reason(limits, paused, why):
     claims = [PodClaim(f"linux-{each}", f"linux-{each}", None, NOW + 60) for each in range(1, 6)]
     decision = decided(fleet(5), limits=limits, paused=paused, claims=claims)
-    assert (decision.plan.now, set(decision.plan.deferred.values())) == ((), {why})
+    assert (decision.plan.chosen, set(decision.plan.deferred.values())) == ((), {why})
 
 
 # The installation's own fuse: a mass loss spread over many pools.
@@ -247,7 +247,7 @@ def spread(pools, size, lost_each):
 )
 def test_a_mass_loss_spread_over_pools_grants_one_first_batch(pools, size, lost_each, granted):
     decision = decided(spread(pools, size, lost_each), rules=rules_of(*(f"pool-{each}" for each in range(pools))))
-    assert len(decision.plan.now) == granted
+    assert len(decision.plan.chosen) == granted
     turned = {each.pool: each.after for each in decision.fuse_changes}
     assert (ALL_POOLS in turned) is (granted == 3)
 
@@ -268,7 +268,7 @@ def test_losses_from_before_a_pools_fuse_closed_count_for_the_installations_fuse
     runners = [lost(1, **before), lost(2, **before), lost(3, confirmed_at=NOW - 1, **labels)]
     runners += [online(each) for each in range(100, 105)] + [online(each, **other) for each in range(105, 110)]
     rules = rules_of(POOL, "other")
-    decision = decided(runners, {POOL: Fuse(healed_at=NOW - 60, reason=FuseReason.HEALED)}, rules=rules)
+    decision = decided(runners, {POOL: Fuse(closed_at=NOW - 60, reason=FuseReason.HEALED)}, rules=rules)
     assert (ALL_POOLS in {each.pool for each in decision.fuse_changes}) is trips
 
 
@@ -292,7 +292,7 @@ def test_a_pool_without_successors_stops_alone_and_delays_no_other_pool():
     assert ALL_POOLS not in turned
     fuses = {ALL_POOLS: whole, **turned}
     again = decided(runners, fuses, rules=rules_of("works", "broken"))
-    assert again.plan.now == (10, 11), "the broken pool's part of the batch goes to the other pool"
+    assert again.plan.chosen == (10, 11), "the broken pool's part of the batch goes to the other pool"
 
 
 WELL, GONE = (
@@ -322,7 +322,7 @@ def test_a_pool_whose_part_of_the_batch_fails_stops_alone(changes, reason):
     turned = {each.pool: each.after for each in decision.fuse_changes}
     assert (turned["gone"].position, turned["gone"].reason) == (Position.STOPPED, reason)
     assert ALL_POOLS not in turned
-    assert decision.plan.now == (10,), "its part of the batch goes to the other pool"
+    assert decision.plan.chosen == (10,), "its part of the batch goes to the other pool"
 
 
 def test_a_pool_whose_requests_are_not_accepted_stops_alone_though_no_other_pool_has_proven_anything():
@@ -335,7 +335,7 @@ def test_a_pool_whose_requests_are_not_accepted_stops_alone_though_no_other_pool
     turned = {each.pool: each.after for each in decision.fuse_changes}
     assert turned["gone"].reason is FuseReason.REQUEST_NOT_ACCEPTED
     assert ALL_POOLS not in turned
-    assert decision.plan.now == (10, 11, 12), "the first batch of the installation is free for the other pool"
+    assert decision.plan.chosen == (10, 11, 12), "the first batch of the installation is free for the other pool"
 
 
 @pytest.mark.parametrize("hold", ["paused", "unconfigured"])
@@ -348,7 +348,7 @@ def test_a_pool_that_waits_alone_holds_up_no_other_pool(hold):
     whole = {ALL_POOLS: Fuse(Position.PROVING, NOW - 3600, 3, 3, batch_at=NOW - 3600)}
     paused, names = (["gone"], ["well", "gone"]) if hold == "paused" else ([], ["well"])
     decision = decided(runners, whole, paused, rules=rules_of(*names))
-    assert decision.plan.now == (10, 11, 12)
+    assert decision.plan.chosen == (10, 11, 12)
     expected = Deferral.PAUSED if hold == "paused" else Deferral.NO_POOL
     assert {decision.plan.deferred[each] for each in range(1, 5)} == {expected}
 
@@ -383,7 +383,7 @@ def test_a_lost_runner_that_returned_in_a_paused_pool_holds_the_installations_ne
     ]
     whole = {ALL_POOLS: Fuse(Position.PROVING, NOW - 900, 1, 1, batch_at=NOW - 900)}
     decision = decided(runners, whole, ["gone"], rules=rules_of("well", "gone"))
-    assert decision.plan.now == granted
+    assert decision.plan.chosen == granted
 
 
 def test_pools_that_the_configuration_does_not_name_are_replaced_where_it_names_none():
@@ -391,7 +391,7 @@ def test_pools_that_the_configuration_does_not_name_are_replaced_where_it_names_
     decision_inputs = DecisionInputs(survey(), NOW)
     pools = by_pool([lost(1, **GONE), online(2, **GONE)], survey(), rules, NOW, Limits())
     decision = decide(pools, {}, (), rules, FuseLimits(), RemediationLimits(mode="act"), decision_inputs)
-    assert decision.plan.now == (1,)
+    assert decision.plan.chosen == (1,)
 
 
 def waiting_for_acceptance(granted_at):
@@ -458,7 +458,7 @@ def test_an_accepted_request_counts_for_its_batch_whatever_becomes_of_the_runner
     """Else the batch would have room again, for as long as machines register again under their names."""
     fuse = Fuse(Position.PROVING, NOW - 61, 3, 3, batch_at=NOW - 61)
     runners = [lost(each, **AGAIN, **end) for each in (1, 2, 3)] + [lost(each) for each in range(10, 50)]
-    assert decided(runners, {POOL: fuse}).plan.now == ()
+    assert decided(runners, {POOL: fuse}).plan.chosen == ()
 
 
 def test_machines_that_a_controller_registers_again_under_their_names_are_successors():
@@ -466,7 +466,7 @@ def test_machines_that_a_controller_registers_again_under_their_names_are_succes
     again = [lost(each, **AGAIN, reregistered_as=900 + each) for each in (1, 2, 3)]
     came = [online(900 + each, name=f"linux-{each}", first_seen=NOW - 20) for each in (1, 2, 3)]
     decision = decided([*again, *came, *(lost(each) for each in range(10, 50))], {POOL: fuse})
-    assert (decision.fuse_changes[0].after.batch, len(decision.plan.now)) == (6, 6)
+    assert (decision.fuse_changes[0].after.batch, len(decision.plan.chosen)) == (6, 6)
 
 
 @pytest.mark.parametrize(
@@ -493,14 +493,14 @@ def test_grants_count_although_the_clock_was_set_back(back):
     steps = {"removed_at": NOW + back - 50, "granted_at": NOW + back - 50, "replaced_at": NOW + back - 50}
     before = [lost(each, **steps) for each in (1, 2, 3)]
     decision = decided([*before, *(lost(each) for each in range(10, 50))], {POOL: fuse})
-    assert decision.plan.now == ()
+    assert decision.plan.chosen == ()
     fuse = next((each.after for each in decision.fuse_changes), fuse)
     assert (fuse.since or 0.0) <= max(NOW, NOW + back - 60)
     later = [
         each._replace(granted_at=NOW + 1, removed_at=NOW + 1) if each.id == 10 else each
         for each in [*before, *(lost(each) for each in range(10, 50))]
     ]
-    assert decided(later, {POOL: fuse}).plan.now == ()
+    assert decided(later, {POOL: fuse}).plan.chosen == ()
 
 
 def test_a_pool_that_is_split_has_its_fuse_twice():
@@ -532,7 +532,7 @@ def test_a_fuse_follows_its_runners_when_their_pool_is_renamed():
     turned = {each.pool: (each.before, each.after.position, each.after.reason) for each in renamed.fuse_changes}
     assert turned[POOL] == (tripped, Position.CLOSED, FuseReason.POOL_CHANGED)
     assert turned["renamed"] == (None, Position.PROVING, FuseReason.MASS_LOSS)
-    assert renamed.plan.now == ()
+    assert renamed.plan.chosen == ()
 
 
 def test_a_fuse_follows_what_was_granted_since_it_tripped():
@@ -612,7 +612,7 @@ JOB, OTHER_JOB = KnownJob(frozenset({"self-hosted", POOL})), KnownJob(frozenset(
 def test_a_scale_down_is_written_off_if_no_job_is_queued_for_the_pool():
     decision = scaled_down(queued=[])
     assert decision.not_needed == tuple(range(1, 41))
-    assert decision.plan.now == ()
+    assert decision.plan.chosen == ()
     assert [each.after.reason for each in decision.fuse_changes] == [FuseReason.NOT_NEEDED]
 
 
@@ -702,13 +702,13 @@ def test_per_sweep_limits_all_plans_since_the_last_list():
     granted = [lost(each, granted_at=NOW) for each in range(1, 21)]
     waiting = [lost(each) for each in range(101, 121)]
     all_runners = [*granted, *waiting, *(online(each) for each in range(1000, 2000))]
-    assert len(decided(all_runners).plan.now) == 5
-    assert len(decided(all_runners, survey=survey(swept_at=NOW + 1)).plan.now) == 20
+    assert len(decided(all_runners).plan.chosen) == 5
+    assert len(decided(all_runners, survey=survey(swept_at=NOW + 1)).plan.chosen) == 20
 
 
 def test_a_lost_runner_whose_job_was_reported_later_is_not_planned():
     reported = lost(1, job_id=9, job_started_at=NOW)
-    assert decided([reported, *fleet(0)]).plan.now == ()
+    assert decided([reported, *fleet(0)]).plan.chosen == ()
 
 
 def at_rest(*runners, rule=None):
@@ -787,7 +787,7 @@ def test_an_offline_runner_is_not_at_rest_where_offline_runners_are_replaced(sec
 
 def test_a_pool_that_was_written_off_before_is_not_written_off_again_while_its_requests_are_held():
     """A held request changes what the fuse remembers, and is no change of its position."""
-    closed = Fuse(healed_at=NOW - 7200, reason=FuseReason.NOT_NEEDED)
+    closed = Fuse(closed_at=NOW - 7200, reason=FuseReason.NOT_NEEDED)
     whole = Fuse(Position.PROVING, NOW - 60, 3, 3, batch_at=NOW - 60)
     fuses = {POOL: closed, ALL_POOLS: whole}
     decision = decided([lost(1), *fleet(50)[:20]], fuses, limits=RemediationLimits(mode="dry-run"), jobs=waiting([JOB]))

@@ -49,7 +49,7 @@ def decided(*members, whole=None, tripped=None, limits=FuseLimits()):  # noqa: B
 
 
 def granted(decision):
-    return {scope: part.plan.now for scope, part in decision.parts.items() if part.plan.now}
+    return {scope: part.plan.chosen for scope, part in decision.parts.items() if part.plan.chosen}
 
 
 def test_a_loss_spread_over_many_scopes_trips_the_fuse_and_one_first_batch_is_granted_in_all():

@@ -111,16 +111,16 @@ class Pool:
         counted, _ = self.tally()
         leave = PoolCapacity(room(self.fuse, counted), stopped=self.fuse.position is Position.STOPPED)
         decided = plan(waiting, {"linux": leave}, RemediationLimits(mode="act"))
-        for each in decided.now:
+        for each in decided.chosen:
             acted_on = self.runners[each]._replace(granted_at=self.now, event_id="e", removed_at=self.now)
             self.runners[each] = replaced(acted_on, self.now)
-        if decided.now:
-            self.batches.append(len(decided.now))
+        if decided.chosen:
+            self.batches.append(len(decided.chosen))
         self.now += SWEEP
         if self.replacer_works:
-            for _ in decided.now:
+            for _ in decided.chosen:
                 self.newcomer()
-        return len(decided.now)
+        return len(decided.chosen)
 
     def lose_github(self, seconds):
         """GitHub does not answer for `seconds`; the fuse is updated each minute."""
@@ -196,7 +196,7 @@ def test_registrations_that_returned_long_ago_do_not_limit_a_new_batch():
     pool.lose(200)
     pool.sweep()
     pool.come_back(*range(1, 201))
-    while pool.fuse.healed_at is None or pool.now - pool.fuse.healed_at < LIMITS.window_seconds:
+    while pool.fuse.closed_at is None or pool.now - pool.fuse.closed_at < LIMITS.window_seconds:
         pool.sweep()
     pool.vanish(*range(1, 201))
     assert pool.sweep() == 3
@@ -274,7 +274,7 @@ def test_runners_already_starting_at_the_request_do_not_prove_a_batch():
     assert pool.batches == [3]
 
 
-def test_successors_of_ephemeral_runners_do_not_prove_a_batch():
+def test_healing_of_ephemeral_runners_do_not_prove_a_batch():
     pool = Pool(*(online(each) for each in range(1, 101)), replacer_works=False)
     pool.lose(100)
     for each in range(1, 41, 4):
@@ -337,7 +337,7 @@ def test_time_without_an_answer_from_github_extends_the_time_of_a_batch():
 
 
 def test_a_proving_fuse_without_losses_heals():
-    assert next_fuse(proving(), FuseCounts(), NOW + 60, LIMITS) == Fuse(healed_at=NOW + 60, reason=FuseReason.HEALED)
+    assert next_fuse(proving(), FuseCounts(), NOW + 60, LIMITS) == Fuse(closed_at=NOW + 60, reason=FuseReason.HEALED)
 
 
 # A stopped fuse that is not needed: another controller scaled the pool down unannounced.
@@ -591,8 +591,8 @@ def test_replacements_do_not_raise_the_expected_size_of_a_pool():
     ids=["just within cooldown_seconds", "at cooldown_seconds"],
 )
 def test_a_healed_fuse_trips_at_one_loss_for_cooldown_seconds(after, position):
-    healed = Fuse(healed_at=NOW)
-    one = FuseCounts(lost=1, expected=100, waiting=1, healed_seconds=after)
+    healed = Fuse(closed_at=NOW)
+    one = FuseCounts(lost=1, expected=100, waiting=1, closed_seconds=after)
     assert next_fuse(healed, one, NOW + 10_000, LIMITS).position is position
 
 
@@ -601,17 +601,17 @@ def test_a_healed_fuse_trips_at_one_loss_for_cooldown_seconds(after, position):
     [(FuseReason.REGISTRATIONS_RETURNED, 600.0), (FuseReason.UNPROVEN, 3600.0)],
 )
 def test_a_fuse_that_closed_without_healing_goes_on_with_its_batches(reason, lasts):
-    closed = Fuse(since=NOW - 900, batch=3, allowed=3, batch_at=NOW - 900, healed_at=NOW - 60, reason=reason)
+    closed = Fuse(since=NOW - 900, batch=3, allowed=3, batch_at=NOW - 900, closed_at=NOW - 60, reason=reason)
     for after, since in ((lasts - MICROSECOND, NOW - 900), (lasts, NOW)):
-        tripped = next_fuse(closed, mass_loss(healed_seconds=after), NOW, LIMITS)
+        tripped = next_fuse(closed, mass_loss(closed_seconds=after), NOW, LIMITS)
         assert (tripped.position, tripped.since) == (Position.PROVING, since)
 
 
 def test_the_time_since_a_fuse_closed_is_time_that_lists_cover():
-    closed = Fuse(since=NOW - 900, healed_at=NOW - 700, reason=FuseReason.REGISTRATIONS_RETURNED)
+    closed = Fuse(since=NOW - 900, closed_at=NOW - 700, reason=FuseReason.REGISTRATIONS_RETURNED)
     blind = Survey(swept_at=NOW, total=10, blind=((NOW - 600, NOW - 100),))
-    assert fuse_counts([], closed, blind, NOW, LIMITS).healed_seconds == 200.0
-    assert fuse_counts([], Fuse(), blind, NOW, LIMITS).healed_seconds is None
+    assert fuse_counts([], closed, blind, NOW, LIMITS).closed_seconds == 200.0
+    assert fuse_counts([], Fuse(), blind, NOW, LIMITS).closed_seconds is None
 
 
 @pytest.mark.parametrize(("was_lost", "since_return"), [(True, 30.0), (False, None)])
@@ -761,7 +761,7 @@ def test_the_fuse_of_all_pools_is_restarted_where_it_belongs(org, pool, command)
 
 
 def test_a_closed_fuse_is_unchanged_by_a_resume():
-    fuse = Fuse(healed_at=NOW)
+    fuse = Fuse(closed_at=NOW)
     assert resume(fuse, NOW + 60, LIMITS) is fuse
 
 
@@ -849,8 +849,8 @@ def test_a_late_successor_counts_for_a_little_more_than_an_hour(after, position)
     ("fuse", "forgotten"),
     [
         (Fuse(), False),
-        (Fuse(healed_at=NOW - FORGOTTEN_SECONDS), False),
-        (Fuse(healed_at=NOW - FORGOTTEN_SECONDS - 1), True),
+        (Fuse(closed_at=NOW - FORGOTTEN_SECONDS), False),
+        (Fuse(closed_at=NOW - FORGOTTEN_SECONDS - 1), True),
         (Fuse(Position.PROVING, since=NOW - FORGOTTEN_SECONDS - 1), False),
         (Fuse(Position.STOPPED, since=LONG_AGO, stopped_at=NOW - FORGOTTEN_SECONDS - 1), False),
     ],
@@ -892,7 +892,7 @@ def test_a_batch_that_churn_hides_closes_the_fuse_once_no_loss_waits(changes, po
 @pytest.mark.parametrize(("seconds", "room_left"), [(3600.0 - MICROSECOND, 0), (3600.0, 3)])
 def test_a_fuse_that_closed_because_churn_hid_its_batch_gives_no_new_first_batch_for_an_hour(seconds, room_left):
     closed = next_fuse(proving(), HIDDEN, NOW, LIMITS)
-    counted = replace(HIDDEN, lost=200, expected=200, waiting=200, healed_seconds=seconds)
+    counted = replace(HIDDEN, lost=200, expected=200, waiting=200, closed_seconds=seconds)
     tripped = next_fuse(closed, counted, NOW + seconds, LIMITS)
     assert tripped.position is Position.PROVING
     assert room(tripped, replace(counted, granted=3 if room_left == 0 else 0)) == room_left

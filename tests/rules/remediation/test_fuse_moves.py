@@ -12,8 +12,8 @@ from tests.rules.builders import NOW, proving
 
 STOPPED = proving(position=Position.STOPPED, reason=FuseReason.BATCH_NEVER_ONLINE, stopped_at=NOW, runners=(1, 2))
 PROVING = proving(runners=(3, 4))
-HEALED = Fuse(healed_at=NOW - 900, reason=FuseReason.HEALED)
-UNPROVEN = Fuse(since=NOW - 900, healed_at=NOW - 60, reason=FuseReason.UNPROVEN, runners=(5,))
+HEALED = Fuse(closed_at=NOW - 900, reason=FuseReason.HEALED)
+UNPROVEN = Fuse(since=NOW - 900, closed_at=NOW - 60, reason=FuseReason.UNPROVEN, runners=(5,))
 
 
 def positions(fuses, pools):

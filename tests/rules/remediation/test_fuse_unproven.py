@@ -20,7 +20,7 @@ from ghapp.remediation.fuse import (
 from tests.rules.builders import MICROSECOND, NOW, lost, mass_loss, proving
 
 LIMITS = FuseLimits()
-UNPROVEN = Fuse(healed_at=NOW - 86_400.0, reason=FuseReason.UNPROVEN)
+UNPROVEN = Fuse(closed_at=NOW - 86_400.0, reason=FuseReason.UNPROVEN)
 
 
 def turned(fuse, counted, *, acting=False, now=NOW):
@@ -45,7 +45,7 @@ def test_a_fuse_trips_in_dry_run_as_in_act():
 def test_a_dry_run_fuse_closes_when_the_mass_loss_has_ended(counted, closes):
     fuse = proving(since=NOW - 900)
     after = turned(fuse, mass_loss(**counted))
-    closed = replace(fuse, position=Position.CLOSED, healed_at=NOW, reason=FuseReason.UNPROVEN)
+    closed = replace(fuse, position=Position.CLOSED, closed_at=NOW, reason=FuseReason.UNPROVEN)
     assert after == (closed if closes else fuse)
 
 
@@ -62,7 +62,7 @@ def test_a_dry_run_fuse_closes_when_the_mass_loss_has_ended(counted, closes):
 def test_a_dry_run_fuse_closes_as_soon_as_registrations_return_and_heals_no_other_loss(left, reason):
     """Else the losses that wait would have a first batch of their own, or no fuse at all, once the mode is act."""
     after = turned(proving(), FuseCounts(since_return=0.0, lost=3, expected=200, **left))
-    assert (after.position, after.healed_at, after.reason) == (Position.CLOSED, NOW, reason)
+    assert (after.position, after.closed_at, after.reason) == (Position.CLOSED, NOW, reason)
     assert turned(after, FuseCounts(lost=1, expected=200, waiting=1), acting=True).position is (
         Position.PROVING if left else Position.CLOSED
     )
@@ -106,7 +106,7 @@ def test_each_state_change_has_its_own_time():
     again = resume(proving(position=Position.STOPPED), NOW + MICROSECOND, LIMITS, "mona")
     assert changed_at(tripped) != changed_at(again)
     assert changed_at(Fuse()) is None
-    assert changed_at(UNPROVEN) == UNPROVEN.healed_at
+    assert changed_at(UNPROVEN) == UNPROVEN.closed_at
     stopped = proving(since=NOW, position=Position.STOPPED, stopped_at=NOW + 60)
     assert changed_at(stopped) == NOW + 60
     assert changed_at(replace(stopped, stopped_at=None)) == NOW

@@ -20,7 +20,7 @@ def test_without_losses_the_plan_is_empty():
 
 def test_the_longest_lost_come_first_and_the_lower_id_breaks_a_tie():
     candidates = [Candidate(3, "a", NOW), Candidate(1, "b", NOW + 1), Candidate(2, "a", NOW)]
-    assert plan(candidates, {}, LIMITS).now == (2, 3, 1)
+    assert plan(candidates, {}, LIMITS).chosen == (2, 3, 1)
 
 
 @pytest.mark.parametrize(
@@ -29,7 +29,7 @@ def test_the_longest_lost_come_first_and_the_lower_id_breaks_a_tie():
 def test_pools_with_closed_fuses_share_the_limit_per_sweep(count, deferred):
     candidates = [each._replace(pool="linux" if each.runner_id % 2 else "mac") for each in losses(count)]
     decided = plan(candidates, {}, LIMITS)
-    assert len(decided.now) == count - deferred
+    assert len(decided.chosen) == count - deferred
     assert list(decided.deferred.values()) == [Deferral.PER_SWEEP] * deferred
 
 
@@ -48,7 +48,7 @@ def test_pools_with_closed_fuses_share_the_limit_per_sweep(count, deferred):
 )
 def test_each_deferred_runner_has_a_reason(capacity, limits, now, why):
     decided = plan(losses(5), {"linux": capacity}, limits)
-    assert decided.now == now
+    assert decided.chosen == now
     assert decided.deferred == {each: why for each in range(1, 6) if each not in now}
 
 
@@ -59,9 +59,9 @@ def test_each_deferred_runner_has_a_reason(capacity, limits, now, why):
 def test_no_more_requests_are_granted_than_may_wait_for_the_url_of_a_pool_and_no_other_pool_waits(waiting, now, room):
     candidates = [*losses(5), Candidate(6, "mac", NOW)]
     decided = plan(candidates, {"linux": PoolCapacity(room, open_requests=waiting)}, LIMITS)
-    assert [each for each in decided.now if each < 6] == [*range(1, now + 1)]
+    assert [each for each in decided.chosen if each < 6] == [*range(1, now + 1)]
     assert decided.deferred == dict.fromkeys(range(now + 1, 6), Deferral.OPEN_REQUESTS)
-    assert 6 in decided.now
+    assert 6 in decided.chosen
 
 
 def test_a_dry_run_plans_as_in_act():
@@ -70,13 +70,13 @@ def test_a_dry_run_plans_as_in_act():
 
 def test_a_proving_fuse_is_limited_by_its_batch_and_not_by_per_sweep():
     decided = plan(losses(48), {"linux": PoolCapacity(room=48)}, LIMITS)
-    assert len(decided.now) == 48
+    assert len(decided.chosen) == 48
 
 
 def test_a_paused_pool_does_not_use_up_the_limit_of_the_others():
     paused = [Candidate(each, "paused", NOW - 100) for each in range(100, 200)]
     decided = plan([*paused, *losses(25)], {"paused": PoolCapacity(paused=True)}, LIMITS)
-    assert len(decided.now) == 25
+    assert len(decided.chosen) == 25
 
 
 POOLS = st.sampled_from(["a", "b", "c"])
@@ -93,14 +93,14 @@ CANDIDATES = st.lists(
 @given(CANDIDATES, CAPACITIES, st.integers(1, 40), st.sampled_from(["act", "dry-run", "off"]))
 def test_no_limit_is_exceeded_and_no_runner_is_dropped(candidates, capacities, per_sweep, mode):
     decided = plan(candidates, capacities, RemediationLimits(mode=mode, per_sweep=per_sweep))
-    assert len(set(decided.now)) == len(decided.now)
-    assert set(decided.now).isdisjoint(decided.deferred)
-    assert {*decided.now, *decided.deferred} == {each.runner_id for each in candidates}
+    assert len(set(decided.chosen)) == len(decided.chosen)
+    assert set(decided.chosen).isdisjoint(decided.deferred)
+    assert {*decided.chosen, *decided.deferred} == {each.runner_id for each in candidates}
     pool_of = {each.runner_id: each.pool for each in candidates}
-    unlimited = [each for each in decided.now if capacities.get(pool_of[each], PoolCapacity()).room is None]
+    unlimited = [each for each in decided.chosen if capacities.get(pool_of[each], PoolCapacity()).room is None]
     assert len(unlimited) <= per_sweep
     for pool, capacity in capacities.items():
-        acted = sum(pool_of[each] == pool for each in decided.now)
+        acted = sum(pool_of[each] == pool for each in decided.chosen)
         assert capacity.room is None or acted <= capacity.room
         assert not (acted and capacity.paused)
-    assert not (mode == "off" and decided.now)
+    assert not (mode == "off" and decided.chosen)

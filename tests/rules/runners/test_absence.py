@@ -9,8 +9,10 @@ from ghapp.runners.absence import (
     MOST_AHEAD_SECONDS,
     MOST_ASKED,
     MOST_SAMPLED,
+    AbsentRunners,
     GetResult,
     RunnerList,
+    absent_runners,
 )
 from ghapp.runners.evidence import BLIND_KEPT_SECONDS, MOST_BLIND_SPANS, Survey, covered_seconds
 from ghapp.runners.remains import Remains, RemainsKind
@@ -612,3 +614,32 @@ def test_labels_that_cannot_be_read_are_those_that_were_read_before():
 def test_what_a_get_found_while_it_verified_an_empty_list_is_kept_and_a_404_is_not():
     there = GetResult(registration(id=2), NOW)
     assert absence.found({1: GetResult(None, NOW), 2: there}) == {2: there}
+
+
+@pytest.mark.parametrize(
+    ("age", "is_checked"),
+    [(LIMITS.confirm_seconds - MICROSECOND, True), (LIMITS.confirm_seconds, False)],
+    ids=["younger than a confirmation", "as old"],
+)
+def test_a_suspect_that_is_younger_than_a_confirmation_is_only_being_checked(age, is_checked):
+    found = absent_runners([suspect(1, absent_since=NOW - age, missing_at=None)], NOW, LIMITS)
+    assert found == (AbsentRunners(checked=("linux-1",)) if is_checked else AbsentRunners(suspects=("linux-1",)))
+
+
+@pytest.mark.parametrize(
+    ("found", "text"),
+    [
+        (AbsentRunners(), "no suspect"),
+        (AbsentRunners(("a",)), "1 suspect (a)"),
+        (AbsentRunners((), ("a",)), "1 runner that left the list and is being checked (a)"),
+        (AbsentRunners((), ("a", "b")), "2 runners that left the list and are being checked (a, b)"),
+        (
+            AbsentRunners(tuple("abcd"), ("e",)),
+            "4 suspects (a, b, c, 1 more) and 1 runner that left the list and is being checked (e)",
+        ),
+        (AbsentRunners(("a\nb",)), "1 suspect (a b)"),
+    ],
+    ids=["all is well", "a suspect", "one is checked", "two are checked", "many and one", "a nasty name"],
+)
+def test_the_outcome_of_a_sweep_names_suspects_and_runners_that_are_checked(found, text):
+    assert found.in_words == text

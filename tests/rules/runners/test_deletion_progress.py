@@ -129,7 +129,7 @@ def test_a_candidate_that_waits_in_the_cluster_takes_no_room_and_is_deferred():
     chosen = plan(
         [waiting, Candidate(2, "pool", since=NOW)], {"pool": PoolCapacity(room=1)}, RemediationLimits(mode="act")
     )
-    assert chosen.now == (2,)
+    assert chosen.chosen == (2,)
     assert chosen.deferred == {1: Deferral.WAITS}
 
 

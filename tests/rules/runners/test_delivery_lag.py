@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from ghapp.runners.delivery_lag import (
     HOLD_SECONDS,
-    LATE_SECONDS,
+    LATE_DELIVERY_SECONDS,
     LATEST_SECONDS,
     MARGIN_SECONDS,
     MOST_LATE,
@@ -78,8 +78,8 @@ def test_deliveries_without_any_fact_against_them_are_complete():
 @pytest.mark.parametrize(
     ("age", "is_late"),
     [
-        (LATE_SECONDS, True),
-        (LATE_SECONDS - MICROSECOND, False),
+        (LATE_DELIVERY_SECONDS, True),
+        (LATE_DELIVERY_SECONDS - MICROSECOND, False),
         (HOLD_SECONDS, True),
         (HOLD_SECONDS + MICROSECOND, False),
         (2 * 86_400, False),
@@ -216,10 +216,10 @@ def test_what_a_clock_dated_that_ran_ahead_is_forgotten(known):
 
 @pytest.mark.parametrize(("count", "kept"), [(MOST_LATE, MOST_LATE), (MOST_LATE + 1, MOST_LATE)])
 def test_so_many_late_arrivals_are_kept_apart_and_of_more_the_two_least_late_become_one(count, kept):
-    samples = [(NOW - each, NOW - each - LATE_SECONDS - 60 * each) for each in range(count)]
+    samples = [(NOW - each, NOW - each - LATE_DELIVERY_SECONDS - 60 * each) for each in range(count)]
     late = arrivals_after(DeliveryArrivals(), samples, NOW).late
     assert len(late) == kept
-    assert max(each.seconds for each in late) == LATE_SECONDS + 60 * (count - 1)
+    assert max(each.seconds for each in late) == LATE_DELIVERY_SECONDS + 60 * (count - 1)
     assert [each.at for each in late] == [NOW - each for each in reversed(range(kept))]
 
 
@@ -230,14 +230,16 @@ def test_the_order_of_deliveries_changes_nothing_and_the_greatest_delay_is_never
     assert arrivals_after(DeliveryArrivals(), random.sample(new, len(new)), NOW) == known
     assert len(known.late) <= MOST_LATE
     greatest = max(
-        (a - b for a, b in new if a - b >= LATE_SECONDS and a + (a - b) + MARGIN_SECONDS >= NOW), default=None
+        (a - b for a, b in new if a - b >= LATE_DELIVERY_SECONDS and a + (a - b) + MARGIN_SECONDS >= NOW), default=None
     )
     found = [each.seconds for each in known.late]
     assert (max(found) if found else None) == (None if greatest is None else pytest.approx(greatest))
 
 
 @pytest.mark.parametrize(
-    ("waited", "is_behind"), [(LATE_SECONDS, True), (LATE_SECONDS - MICROSECOND, False)], ids=["long", "briefly"]
+    ("waited", "is_behind"),
+    [(LATE_DELIVERY_SECONDS, True), (LATE_DELIVERY_SECONDS - MICROSECOND, False)],
+    ids=["long", "briefly"],
 )
 def test_deliveries_that_wait_in_the_inbox_have_not_come(waited, is_behind):
     assert causes(facts(backlog_seconds=waited)) == ([GapCause.BACKLOG] if is_behind else [])

@@ -78,6 +78,10 @@ TIMES = st.integers(0, 1500).map(lambda s: NOW + s)
 HISTORIES = st.lists(folds(TIMES), max_size=25)
 
 
+def get_found(evidence, seen, at):
+    return registration_seen(evidence, seen, at, listed=False)
+
+
 def evidence_after(history, start=None):
     evidence = start if start is not None else first_observation(1, "linux-1", NOW)
     for _, _, fold in history:
@@ -207,6 +211,47 @@ def test_a_late_list_between_two_404s_leaves_the_second_one_alone(folds_in_order
         evidence = kinds[kind](evidence, NOW + after)
     found = "invalidated" if evidence.confirmed_at else "suspect" if is_absent(evidence) else "healthy"
     assert (found, None if evidence.missing_at is None else evidence.missing_at - NOW) == state
+
+
+LATE = st.integers(-99, 60).map(lambda second: NOW + second)
+CONFIRMED = [lost(last_registered_at=NOW - 100, ephemeral=ephemeral) for ephemeral in (None, False, True)]
+RECORDED = ("recorded", NOW, lambda each: each._replace(past_loss=None))  # its incident has the loss
+
+
+BUSY = LATE.map(lambda at: ("seen", at, lambda each: registration_seen(each, registration(busy=True), at, listed=True)))
+
+
+@given(st.sampled_from([*CONFIRMED, suspect()]), st.lists(st.one_of(folds(LATE), st.just(RECORDED), BUSY), max_size=6))
+def test_the_return_of_a_runner_is_that_of_a_lost_one_if_its_loss_was_ever_confirmed(evidence, history):
+    """A false mass loss is known by such returns: whatever revoked a confirmation before must not hide them."""
+    was_confirmed = evidence.confirmed_at is not None
+    back = registration(online=True)
+    for kind, at, fold in [*history, ("seen", NOW + 2000, lambda each: get_found(each, back, NOW + 2000))]:
+        before, evidence = evidence, fold(evidence)
+        if kind == "seen" and is_absent(before) and not is_absent(evidence):
+            if before.missing_at is not None:
+                assert (evidence.back_at, evidence.was_lost) == (at, was_confirmed)
+            was_confirmed = False
+        was_confirmed = was_confirmed or evidence.confirmed_at is not None
+    assert evidence.unconfirmed_at is None
+
+
+@pytest.mark.parametrize(
+    "revoked",
+    [
+        lambda each: registration_seen(each, registration(busy=True), NOW - 95, listed=True),
+        lambda each: registration_seen(each, registration(), NOW - 30, listed=True),
+        lambda each: job_started(each, 7, NOW - 95),
+    ],
+    ids=["by a list that shows it busy", "by a list between the two answers", "by a job"],
+)
+def test_a_loss_that_is_revoked_is_kept_for_its_incident_and_for_the_fuse(revoked):
+    confirmed = suspect(
+        missing_at=NOW - 60, absent_since=NOW - 60, last_registered_at=NOW - 100, confirmed_at=NOW, observed_at=NOW
+    )
+    evidence = revoked(confirmed)
+    assert (evidence.confirmed_at, evidence.past_loss.confirmed_at, evidence.past_loss.ended_at) == (None, NOW, NOW)
+    assert get_found(evidence._replace(past_loss=None), registration(online=True), NOW + 60).was_lost
 
 
 @given(HISTORIES, st.integers(0, 12), st.integers(NOW - 600, NOW + 1500))
@@ -889,8 +934,8 @@ def test_a_return_from_before_the_absence_dates_the_last_return(at, returned_at)
 
 @pytest.mark.parametrize(
     ("changes", "was_lost"),
-    [({}, False), ({"confirmed_at": NOW}, True), ({"past_loss": PastLoss(NOW - 90, NOW)}, True)],
-    ids=["suspected", "confirmed", "confirmed, until a job's delivery revoked it"],
+    [({}, False), ({"confirmed_at": NOW}, True), ({"past_loss": PastLoss(NOW - 90, NOW)}, False)],
+    ids=["suspected", "confirmed", "suspected, with an earlier loss that is not recorded yet"],
 )
 def test_a_return_records_whether_the_runner_was_lost(changes, was_lost):
     seen = registration_seen(suspect(**changes), registration(online=True), NOW + 60, listed=False)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from ghapp.remediation.churn import newcomers
 from ghapp.remediation.fuse import FuseLimits
-from ghapp.remediation.successors import heals
+from ghapp.remediation.healing import heals
 from ghapp.runners.observations import job_started, registration_seen, unlisted
 from ghapp.runners.outdated import WITHOUT_JOB_SECONDS, ended_without_job, gets_no_jobs, refusals, version_ended
 from ghapp.runners.remains import Remains, RemainsKind

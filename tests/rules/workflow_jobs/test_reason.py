@@ -6,8 +6,8 @@ import pytest
 
 from ghapp.installations.pool_matching import UNKNOWN_POOL
 from ghapp.remediation.fuse import Fuse, Position
+from ghapp.remediation.healing import SUCCESSOR_PATIENCE_SECONDS
 from ghapp.remediation.pause import Pause
-from ghapp.remediation.successors import SUCCESSOR_PATIENCE_SECONDS
 from ghapp.workflow_jobs.capacity import LEFT_LATELY_SECONDS, available_runners, departures
 from ghapp.workflow_jobs.job import QUEUED_TOO_LONG_SECONDS
 from ghapp.workflow_jobs.reason import STUCK, UNSERVED, QueueReason

@@ -6,7 +6,8 @@ import pytest
 from rq.job import Job
 from rq.serializers import JSONSerializer
 
-from ghapp.deaths.cause import Cause, rerun_step
+from ghapp.deaths.cause import Cause, needed_change
+from ghapp.deaths.job_outcome import RUN_AGAIN
 from ghapp.deaths.post_mortem import DELIVERED_SECONDS, EARLY_LOOK_SECONDS, LOOKS_AFTER_SECONDS
 from ghapp.deaths.store import identity
 from ghapp.deaths.texts import NOT_THE_CAUSE
@@ -49,7 +50,8 @@ async def test_a_developer_learns_on_the_job_s_own_commit_that_the_runner_died(s
         assert list(check_runs(app)) == [check_run]
         posted = check_runs(app)[check_run]
         assert "ended: failure" in posted["output"]["summary"]
-        assert f"1. [{sentence(rerun_step(Cause.HOST_OOM, 'OOMKilled'))}](" in posted["output"]["summary"]
+        change = sentence(needed_change(Cause.HOST_OOM, "OOMKilled"))
+        assert f"1. {change}\n2. [{sentence(RUN_AGAIN)}](" in posted["output"]["summary"]
         assert "What to do" not in early["output"]["summary"]
         (about,) = await app.context.demand.of_check_run(app.installation, check_run)
         assert about.id == job.id
@@ -183,6 +185,7 @@ async def test_a_post_mortem_is_neutral_once_a_person_ran_the_job_again_at_githu
         (posted,) = check_runs(app).values()
         assert (posted["conclusion"], posted["actions"]) == ("neutral", [])
         assert f"job {again.id}, started at GitHub" in posted["output"]["summary"].replace("`", "")
+        assert posted["output"]["title"].endswith("; run again as attempt 2")
         await app.pass_(1200)
         await app.receive_all()
         assert is_enqueued(app, b"-attempt-2-over")
@@ -191,6 +194,8 @@ async def test_a_post_mortem_is_neutral_once_a_person_ran_the_job_again_at_githu
         assert f"job {again.id}, started at GitHub, it is not known by whom: ended on " in posted["output"][
             "summary"
         ].replace("`", "")
+        assert posted["output"]["title"].endswith("; attempt 2 succeeded")
+        assert posted["output"]["summary"].startswith("The job was run again. Attempt 2 of the run: ended on ")
 
 
 def is_enqueued(app, ending):

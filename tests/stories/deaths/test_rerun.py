@@ -104,6 +104,7 @@ async def test_a_job_is_run_again_unasked_once_and_its_post_mortem_shows_it(stor
         assert attempts(app, job) == [1, 2]
         _, posted = await look(app, death)
         assert "by ghapp, as its pool is configured; it is attempt 2 of the run" in posted["output"]["summary"]
+        assert posted["output"]["summary"].startswith("The job was run again as attempt 2 of the run.\n\n")
         assert posted["actions"] == []
 
 

@@ -15,7 +15,7 @@ import pytest
 from ghapp.incidents.incident import LossEnd
 from ghapp.incidents.store import Incidents
 from ghapp.remediation.fuse import FuseReason, Position
-from ghapp.remediation.successors import LATE_SUCCESSOR_SECONDS
+from ghapp.remediation.healing import LATE_SUCCESSOR_SECONDS
 from ghapp.runners.observations import retired_by_controller
 from ghapp.runners.transitions import WAITING_SECONDS
 from jobs.remediation.plan_remediation import plan_remediation

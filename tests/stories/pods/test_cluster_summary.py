@@ -13,7 +13,7 @@ from ghapp.deaths.post_mortem_store import ClusterSummaries
 from ghapp.deaths.store import Deaths
 from ghapp.loading.views import Unseen, load_unseen
 from ghapp.pods.degraded_sources import HOST_LINES, DegradedSource
-from ghapp.pods.pod import Container, Pod
+from ghapp.pods.pod import Container, EphemeralRunner, Pod
 from ghapp.pods.store import PodLocations, Pods
 from jobs.checks.publisher import CheckRunOutcome
 from jobs.pods.cluster_summary import EVERY_SECONDS, summarize_cluster
@@ -76,6 +76,31 @@ async def test_a_lasting_phantom_is_in_the_report_until_it_is_deleted(story):
         assert await report_installation(app.context, app.installation) is CheckRunOutcome.NOTHING_TO_DO
         await live(app)
         assert "Phantoms" not in text(app)
+
+
+async def test_the_death_of_a_pod_that_left_a_phantom_has_its_step_also_after_it_was_deleted(story):
+    async with story(config=PLACED) as app:
+        at = app.clock()
+        gone = Death("ghost", "ghost", "", at, None, None, "PodGone", Cause.VANISHED, "", "runners", "u", pool="placed")
+        await app.context.deaths.record(app.installation, gone)
+        left = EphemeralRunner("runners", "ghost", "u-object", "1", at - 86_400, "Running", org="acme")
+
+        async def advice():
+            found, summary = await app.context.deaths.of(app.installation, "ghost"), await summarize(app)
+            (listed,) = summary.deaths
+            return {found.advice, listed.advice_now}
+
+        for objects in ([left], []):
+            for _ in range(8):
+                await app.pass_(30)
+                await sweep_installation(app.context, app.installation)
+                now = app.clock()
+                await record_snapshot(
+                    app.context.pods, "runners", [], [each._replace(read_at=now) for each in objects], now
+                )
+                await summarize(app)
+            (text,) = await advice()
+            assert "delete the EphemeralRunner so that ARC creates another" in text
 
 
 async def test_a_pool_with_a_runners_pod_in_its_namespace_gets_a_stored_location(story):

@@ -23,6 +23,7 @@ from ghapp.deaths.store import Deaths, identity
 from ghapp.errors import ClusterForbiddenError, ClusterUnavailableError, ResourceMissingError, StoreUnavailableError
 from ghapp.installations.installation import Installation
 from ghapp.installations.store import Installations
+from ghapp.notifications.event_ids import death_id
 from ghapp.pods.degraded_sources import deaths_source, logs_source, pods_source, sources_of
 from ghapp.pods.end_store import OwnDeletions, PodEnd, PodEnds
 from ghapp.pods.pod import Container, Ended, Pod
@@ -40,7 +41,6 @@ from ghapp.store.metric_counters import MetricCounters
 from ghapp.store.stores import stores_over
 from jobs.deaths import death_recorder
 from jobs.deaths.death_recorder import DeathRecorder
-from jobs.events.publish import death_id
 from jobs.pods import pod_cache
 from jobs.pods.pod_cache import PodCache
 from tests.support.cluster import SteeredCluster

@@ -58,8 +58,8 @@ async def test_a_sweep_plans_from_a_loss_on(story, planned):
 @pytest.mark.parametrize(
     ("fuse", "plans"),
     [
-        (Fuse(healed_at=-CHANGE_PUBLISHED_SECONDS - 60, reason=FuseReason.HEALED), []),
-        (Fuse(healed_at=-CHANGE_PUBLISHED_SECONDS + 60, reason=FuseReason.HEALED), ["acme"]),
+        (Fuse(closed_at=-CHANGE_PUBLISHED_SECONDS - 60, reason=FuseReason.HEALED), []),
+        (Fuse(closed_at=-CHANGE_PUBLISHED_SECONDS + 60, reason=FuseReason.HEALED), ["acme"]),
         (Fuse(Position.STOPPED, since=-CHANGE_PUBLISHED_SECONDS - 60, stopped_at=0), ["acme"]),
         (Fuse(Position.PROVING, since=-CHANGE_PUBLISHED_SECONDS - 60), ["acme"]),
     ],
@@ -70,7 +70,7 @@ async def test_a_sweep_plans_while_a_fuse_is_not_closed_or_its_last_change_may_b
 ):
     async with story() as app:
         now = app.clock() + 60
-        times = {name: now + at for name in ("healed_at", "since") if (at := getattr(fuse, name)) is not None}
+        times = {name: now + at for name in ("closed_at", "since") if (at := getattr(fuse, name)) is not None}
         await app.context.fuses.save(app.installation, POOL, None, replace(fuse, **times))
         await swept(app)
         assert planned == plans
@@ -156,7 +156,7 @@ async def test_while_a_url_is_down_no_more_is_granted_than_may_wait_and_all_once
 async def test_a_fuse_that_closed_a_week_ago_is_kept_only_for_a_pool_with_runners(story):
     async with story() as app:
         await swept(app)
-        closed = Fuse(healed_at=app.clock() - 8 * 86_400, reason=FuseReason.HEALED)
+        closed = Fuse(closed_at=app.clock() - 8 * 86_400, reason=FuseReason.HEALED)
         for pool in (POOL, "renamed-since"):
             await app.context.fuses.save(app.installation, pool, None, closed)
         installation = await app.context.installations.one(app.installation)

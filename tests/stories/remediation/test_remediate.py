@@ -51,7 +51,7 @@ async def test_a_claimed_runner_is_not_planned_while_others_are_replaced(story, 
         evidence = await evidence_of(app, held)
         assert (evidence.confirmed_at is not None, evidence.granted_at, evidence.removed_at) == (True, None, None)
         plan = await plan_remediation(app.context, await app.context.installations.one(app.installation))
-        assert (plan.now, plan.deferred) == ((), {held: Deferral.CLAIMED})
+        assert (plan.chosen, plan.deferred) == ((), {held: Deferral.CLAIMED})
 
 
 @pytest.mark.parametrize("how", ["given back", "run out"])

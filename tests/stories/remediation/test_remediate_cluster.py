@@ -405,6 +405,24 @@ async def test_a_running_job_with_the_runners_name_revokes_the_grant(story):
         assert (await app.evidence()).deletion.waits_for == "JobInProgress"
 
 
+@pytest.mark.parametrize("is_back", [True, False], ids=["online again", "not registered any more"])
+async def test_a_runner_granted_for_being_offline_that_is_not_offline_any_more_is_called_off(story, is_back):
+    async with fleet(story, "arc") as app:
+        if is_back:
+            app.app.sandbox.control.restore("acme", ids=[app.lost])
+        offline = {
+            "offline_since": app.app.clock() - 3600,
+            "online": False,
+            "listed": True,
+            "observed_at": app.app.clock(),
+        }
+        present = dict.fromkeys(("absent_since", "absent_of", "missing_at", "confirmed_at", "last_registered_at"))
+        await app.change(lambda known: known._replace(**offline, **present))
+        assert await app.remediate() == "called-off"
+        assert (await app.evidence()).granted_at is None
+        assert app.cluster.done == []
+
+
 @pytest.mark.parametrize("replacer", ["arc", "pods"])
 async def test_a_returned_registration_keeps_the_objects_in_the_cluster(story, replacer):
     async with fleet(story, replacer) as app:

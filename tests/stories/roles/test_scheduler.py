@@ -33,7 +33,7 @@ from jobs.deliveries.redeliver import REDELIVERY_BATCH_SECONDS
 from jobs.installations.discover import REDISCOVER_SECONDS
 from jobs.periodic_task import AT_ONCE, TICK_SECONDS, PeriodicTask
 from jobs.reports.queue_report import EXPLAIN_QUEUE
-from jobs.runners.due_sweeps import ADDED_JOB_SECONDS, LATE_SECONDS, MOST_SWEEP_JOBS, SWEEP_JOB_SECONDS
+from jobs.runners.due_sweeps import ADDED_JOB_SECONDS, LATE_SWEEP_SECONDS, MOST_SWEEP_JOBS, SWEEP_JOB_SECONDS
 from jobs.scheduler import PERIODIC_TASKS, WAIT_SECONDS, Scheduler
 from tests.support.local_redis import embedded_redis
 
@@ -329,15 +329,15 @@ async def test_at_short_intervals_a_job_is_enqueued_each_tenth_of_the_interval(
     assert given == [True, False, True, False]
 
 
-ALL_ADDED_SECONDS = LATE_SECONDS + (MOST_SWEEP_JOBS - 2) * ADDED_JOB_SECONDS
+ALL_ADDED_SECONDS = LATE_SWEEP_SECONDS + (MOST_SWEEP_JOBS - 2) * ADDED_JOB_SECONDS
 
 
 @pytest.mark.parametrize(
     ("seconds", "jobs"),
     [
-        (LATE_SECONDS - TICK_SECONDS, 1),
-        (LATE_SECONDS, 2),
-        (LATE_SECONDS + ADDED_JOB_SECONDS, 3),
+        (LATE_SWEEP_SECONDS - TICK_SECONDS, 1),
+        (LATE_SWEEP_SECONDS, 2),
+        (LATE_SWEEP_SECONDS + ADDED_JOB_SECONDS, 3),
         (ALL_ADDED_SECONDS - TICK_SECONDS, MOST_SWEEP_JOBS - 1),
         (ALL_ADDED_SECONDS, MOST_SWEEP_JOBS),
         (ALL_ADDED_SECONDS + 60, MOST_SWEEP_JOBS),

@@ -62,9 +62,9 @@ async def test_a_press_of_look_at_this_runner_shows_what_github_answers(story, f
     ("fault", "age", "outcome"),
     [
         (None, 1.0, "found no suspect, "),
-        ("lost", 1.0, "found 2 suspects, "),
+        ("lost", 1.0, "found 2 runners that left the list and are being checked ("),
         (502, 1.0, "failed: GitHubUnavailable, "),
-        ("lost", -1.0, "already running: found 2 suspects, "),
+        ("lost", -1.0, "already running: found 2 runners that left the list and are being checked ("),
     ],
     ids=["all is well", "two are lost", "GitHub does not answer", "pressed while a sweep ran"],
 )
@@ -79,7 +79,7 @@ async def test_a_press_of_sweep_now_shows_what_the_sweep_found_and_cost(story, f
         press_id = await app.context.presses.begin(app.installation, SWEEP_TOPIC, entry)
         await sweep_installation(app.context, app.installation)
         shown = (await app.context.presses.get(app.installation, press_id)).outcome
-        assert re.fullmatch(re.escape(outcome) + r"\d+ calls?", shown), shown
+        assert re.fullmatch(re.escape(outcome) + r"([\w.-]+, [\w.-]+\), )?\d+ calls?", shown), shown
         assert [each.result for each in await app.context.audit.latest(app.installation, 9)] == [shown]
 
 

@@ -10,9 +10,10 @@ import pytest
 from ghapp.deaths.cause import Cause
 from ghapp.deaths.death import Death
 from ghapp.deaths.store import Deaths
-from ghapp.gate.active_shard import ActiveShardAnswer, Role
+from ghapp.gate.active_shard import ActiveShardAnswer, Deploy, Role
 from ghapp.gate.api import MOST_DEATHS
-from ghapp.gate.store import Shards
+from ghapp.gate.gate_checks import GateCheck
+from ghapp.gate.store import GateChecks, Shards
 from ghapp.pods.pod import Container, Pod
 from ghapp.pods.store import Pods
 from ghapp.queue.jobs import JobName
@@ -93,7 +94,7 @@ async def test_a_shard_that_may_take_over_passes(http):
     answer = await http.get("/v1/orgs/ACME/pools/linux/shards/Pink/gate")
     assert answer.status_code == 200
     body = answer.json()
-    assert list(body) == ["pool", "shard", "passed", "role", "checks", "next", "observed_at"]
+    assert list(body) == ["pool", "shard", "passed", "role", "checks", "next", "check_url", "observed_at"]
     assert (body["pool"], body["shard"], body["passed"], body["role"]) == ("linux", "Pink", True, "inactive")
     assert body["checks"][0] == {
         "name": "users",
@@ -102,6 +103,19 @@ async def test_a_shard_that_may_take_over_passes(http):
         "decides": False,
     }
     assert body["next"] == []
+
+
+@pytest.mark.parametrize(
+    ("of", "check_url"),
+    [(NOW, "https://github.com/acme/infra/runs/88"), (NOW - 9, None)],
+    ids=["of the last deploy", "of an earlier one"],
+)
+async def test_the_check_run_of_the_last_deploy_is_named(http, redis, of, check_url):
+    sha = "0" * 39 + "1"
+    await Runners(redis).revise(INSTALLATION, {41: lambda _: on("pink", 41, labels=("win", "shard:pink"))})
+    await Shards(redis).record(INSTALLATION, "win", lambda _: Deploy("pink", Role.INACTIVE, NOW, NOW, sha))
+    await GateChecks(redis).keep(INSTALLATION, "win/pink", GateCheck(sha, of, "acme/infra", of, check_run=88))
+    assert (await http.get(GATE.replace("linux", "win"))).json()["check_url"] == check_url
 
 
 @pytest.mark.parametrize(

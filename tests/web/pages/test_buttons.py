@@ -17,7 +17,7 @@ from ghapp.store.presses import SWEEP_TOPIC, Presses
 from ghapp.store.schedule import Schedule
 from ghapp.web.pages.access import KEY_HOLDER
 from ghapp.web.pages.buttons import LONGEST_WHY, PRESSES_AT_ONCE
-from ghapp.wording import clock_time
+from ghapp.wording import clock_time, time_of
 from tests.web.conftest import NOW
 from tests.web.pages.conftest import ELSEWHERE
 
@@ -191,6 +191,11 @@ async def test_resume_ends_pauses_restarts_fuses_and_sweeps(signed_in, redis, fl
     fuse = (await Fuses(redis).all(fleet["acme"]))["linux-4vcpu"]
     assert (fuse.position, fuse.by) == ("proving", "mona")
     assert await Schedule(redis).next(fleet["acme"]) == clock()
+    (entry,) = await AuditLog(redis).latest(fleet["acme"], 1)
+    assert (entry.result, entry.detail) == (
+        "resumed",
+        f"ended the pause of all pools by lisa since {time_of(NOW - 60)}: first; restarted the fuse of linux-4vcpu",
+    )
     again = await press(browser, "/orgs/acme/resume", pool="")
     assert again.headers["location"] == "../../orgs/acme?done=nothing-to-resume"
 

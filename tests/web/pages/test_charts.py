@@ -47,6 +47,7 @@ from ghapp.web.pages.views.history import (
     span_named,
     wait_chart,
 )
+from ghapp.web.pages.views.paging import UnknownValueError
 from tests.web.conftest import NOW
 
 HOUR, _, WEEK, MONTH, QUARTER = SPANS
@@ -126,9 +127,13 @@ def test_an_incident_of_four_minutes_is_seen_within_the_week():
         assert [each for each in values if each is not None] == [value]
 
 
-@pytest.mark.parametrize(("given", "pool"), [("linux", "linux"), ("", ""), ("made-up", ""), (ALL_POOLS, "")])
-def test_a_pool_without_a_history_is_all_pools(given, pool):
+@pytest.mark.parametrize(("given", "pool"), [("linux", "linux"), ("", ""), (ALL_POOLS, "")])
+def test_the_pool_of_an_address_is_one_of_those_with_a_history_or_all(given, pool):
     assert pool_asked(given, ["linux"]) == pool
+    with pytest.raises(
+        UnknownValueError, match=r"^This page has no pool=linxu; did you mean linux\? known are linux\.$"
+    ):
+        pool_asked("linxu", ["linux"])
 
 
 def test_each_chart_has_its_values_and_missing_steps_are_gaps():
@@ -349,13 +354,17 @@ async def test_the_page_shows_only_summaries_and_numbers_of_its_organization(key
     assert "data-chart=" not in (await key_holder.get("/orgs/globex/history")).text
 
 
-@pytest.mark.parametrize("query", ["?span=week", "?span=month&pool=linux-4vcpu", "?span=<b>&pool=<script>"])
-async def test_each_span_and_pool_is_a_page_and_texts_from_the_address_are_not_shown(key_holder, redis, fleet, query):
+@pytest.mark.parametrize("query", ["?span=week", "?span=month&pool=linux-4vcpu"])
+async def test_each_span_and_pool_is_a_page(key_holder, redis, fleet, query):
     await record(redis, fleet["acme"])
-    answer = await key_holder.get(f"/orgs/acme/history{query}")
-    assert answer.status_code == 200
-    assert "<script>" not in answer.text
-    assert "&lt;b&gt;" not in answer.text
+    assert (await key_holder.get(f"/orgs/acme/history{query}")).status_code == 200
+
+
+@pytest.mark.parametrize("name", ["span", "pool"])
+async def test_an_unknown_value_is_escaped_where_it_is_refused(key_holder, fleet, name):
+    answer = await key_holder.get(f"/orgs/acme/history?{name}=<b>x")
+    assert answer.status_code == 400
+    assert "<b>x" not in answer.text
 
 
 async def test_a_pool_s_name_is_escaped_in_charts_and_choices(key_holder, redis, fleet):

@@ -8,7 +8,8 @@ import pytest
 
 from ghapp.deaths.cause import HAPPENED, Cause, not_yours
 from ghapp.deaths.death import DeadJob, Death, Sighting
-from ghapp.deaths.job_story import JobStep
+from ghapp.deaths.job_outcome import JobStep
+from ghapp.deaths.job_story import StoryEvent, StoryStep
 from ghapp.deaths.page_views import (
     CAUSES,
     FINAL,
@@ -28,7 +29,7 @@ from ghapp.deaths.patterns import DeathPattern, PatternKind
 from ghapp.deaths.rerun import AUTO, WHY_NOT, Rerun, RerunNote, RerunRefusal, RerunRules, RerunState, why_not
 from ghapp.deaths.store import identity
 from ghapp.web.pages.views.deaths_chart import CHARTED, MOST_COUNTED
-from ghapp.web.pages.views.paging import PAGE_SIZE
+from ghapp.web.pages.views.paging import PAGE_SIZE, UnknownValueError
 from tests.rules.builders import NOW
 
 DAY = 86_400.0
@@ -38,6 +39,7 @@ WORST = Death(
 )
 WORST = WORST._replace(pool="linux", job=JOB, runner_log=("a line",), host_log=("oom-kill",), image="runner:7")
 GRANTED = RerunKnown(RerunRules(), granted=True)
+SECOND = StoryEvent(NOW, StoryStep.NEXT_ATTEMPT, "attempt 2 of the run is job 71: queued", job_id=71)
 NEVER = DeathsQuery()
 
 
@@ -99,7 +101,14 @@ def test_deaths_are_selected_by_period_cause_pool_node_image_and_text(query, fou
 def test_a_query_is_parsed_from_its_own_address_and_invalid_values_are_defaults():
     query = DeathsQuery("30", "vanished", "a b", "node&1", "img:7", "x", 2, "node")
     assert read_query(dict(parse_qsl(query.address()[1:]))) == query
-    assert read_query({"days": "8", "cause": "clean-exit", "page": "0x", "by": "image"}) == DeathsQuery()
+    assert read_query({"days": "", "cause": "", "page": "0x", "by": ""}) == DeathsQuery()
+
+
+@pytest.mark.parametrize("given", [{"days": "8"}, {"cause": "clean-exit"}, {"by": "image"}])
+def test_an_unknown_filter_of_deaths_is_refused(given):
+    ((name, value),) = given.items()
+    with pytest.raises(UnknownValueError, match=f"^This page has no {name}={value}; "):
+        read_query(given)
     assert DeathsQuery().address() == "?"
     assert "clean-exit" not in CAUSES
 
@@ -285,7 +294,7 @@ def test_each_log_is_shown_only_to_its_permitted_readers(job, manages, runner_lo
         ({}, GRANTED._replace(granted=False), RerunRefusal.NOT_GRANTED),
         ({}, GRANTED._replace(rules=RerunRules("off")), RerunRefusal.OFF),
         ({}, GRANTED._replace(attempt=2), None),
-        ({}, GRANTED._replace(later=("attempt 2 of the run is job 71: queued",)), RerunRefusal.LATER_ATTEMPT),
+        ({}, GRANTED._replace(later=(SECOND,)), RerunRefusal.LATER_ATTEMPT),
         ({}, GRANTED._replace(rerun=Rerun(70, 1, 1, "mona", NOW)), RerunRefusal.ALREADY),
         ({}, GRANTED._replace(rerun=Rerun(70, 1, 1, "mona", NOW - 3600)), None),
         ({}, GRANTED._replace(note=RerunNote("RunNotOver", "mona", NOW)), None),
@@ -339,9 +348,31 @@ def test_the_page_shows_the_state_of_the_re_run_or_why_there_is_none(known, sent
     assert post_mortem(known=known).rerun.sentences == sentences
 
 
+@pytest.mark.parametrize("rerun", [None, Rerun(70, 1, 1, "mona", NOW - 60, RerunState.ACCEPTED)])
+def test_a_later_attempt_is_shown_with_its_job(rerun):
+    stopped = WORST._replace(cause=Cause.TERMINATED, reason="Error")
+    shown = post_mortem(stopped, known=GRANTED._replace(rerun=rerun, later=(SECOND,)))
+    assert shown.rerun.later == (("Attempt 2 of the run is job 71: queued.", 71),)
+    assert not shown.rerun.has_button
+    assert shown.not_yours == "It was not your code: the job was interrupted."
+
+
 def test_a_visitor_without_the_button_is_referred_to_the_check_run():
-    (sentence,) = post_mortem(manages=False).rerun.sentences
-    assert sentence == 'The button "Re-run anyway" of the check run "Runner post-mortem" runs it again.'
+    posted = GRANTED._replace(check_run="https://github.com/acme/api/runs/9")
+    shown = post_mortem(known=posted, manages=False).rerun
+    assert "".join(each.text for each in shown.elsewhere) == (
+        'The button "Re-run anyway" of the check run "Runner post-mortem" runs it again.'
+    )
+    assert [each.text for each in shown.elsewhere if each.address == posted.check_run] == [
+        'check run "Runner post-mortem"'
+    ]
+    assert (shown.sentences, shown.has_button) == ((), False)
+    (part,) = post_mortem(manages=False).rerun.elsewhere
+    assert part.text == (
+        'No check run "Runner post-mortem", whose button "Re-run anyway" runs it again, is posted on the commit of the job.'
+    )
+    for other in (post_mortem(known=posted), post_mortem(known=posted._replace(granted=False), manages=False)):
+        assert other.rerun.elsewhere == ()
 
 
 def test_the_steps_come_with_their_addresses_and_the_button_says_that_nothing_was_changed():

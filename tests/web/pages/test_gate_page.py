@@ -12,8 +12,9 @@ import pytest
 from ghapp.cli.api_client import ApiClient
 from ghapp.gate.active_shard import ActiveShardAnswer, Deploy, Role
 from ghapp.gate.commands import lines
+from ghapp.gate.gate_checks import GateCheck
 from ghapp.gate.judgement import GateRequest
-from ghapp.gate.store import Shards
+from ghapp.gate.store import GateChecks, Shards
 from ghapp.runners.evidence import Registration, Survey
 from ghapp.runners.observations import job_started, registration_seen
 from ghapp.runners.store import Runners
@@ -34,6 +35,7 @@ name = "rollout"
 labels = ["rollout"]
 shard_label = "shard"
 min_online = 2
+deploy_repository = "acme/infra"
 active_url = "http://127.0.0.1:1/active"
 """
 
@@ -174,6 +176,17 @@ async def test_each_visitor_is_shown_the_repositories_that_they_may_read(start, 
         {"acme/api"},
         {"acme/api", "acme/infra"},
     ]
+
+
+async def test_only_who_reads_the_repository_is_shown_its_check_run(start, signed_in, redis, shards, config):
+    sha = "0" * 39 + "1"
+    await Shards(redis).record(shards, "rollout", lambda _: Deploy("pink", Role.INACTIVE, NOW, NOW, sha))
+    await GateChecks(redis).keep(shards, "rollout/pink", GateCheck(sha, NOW, "acme/infra", NOW, check_run=88))
+    role = start(**config)
+    shown = [
+        "/acme/infra/runs/88" in (await (await signed_in(login, role)).get(PAGE)).text for login in ("mona", "lisa")
+    ]
+    assert shown == [True, False]
 
 
 @pytest.mark.parametrize(("login", "status"), [("mona", 200), ("lisa", 200), ("sam", 404)])

@@ -9,13 +9,14 @@ from html import unescape
 
 import pytest
 
-from ghapp.deaths.cause import NO_JOB, Cause, rerun_step
+from ghapp.deaths.cause import NO_JOB, Cause, needed_change
 from ghapp.deaths.death import DeadJob, Death
-from ghapp.deaths.post_mortem_store import Reruns
+from ghapp.deaths.post_mortem_store import PostedMortem, PostMortems, Reruns
 from ghapp.deaths.rerun import Rerun, RerunNote, RerunState
 from ghapp.deaths.store import Deaths, identity
 from ghapp.installations.installation import Installation
 from ghapp.installations.store import Installations
+from ghapp.notifications.event_ids import death_id
 from ghapp.queue.jobs import JobName
 from ghapp.runners.store import Runners
 from ghapp.store import keys
@@ -23,6 +24,7 @@ from ghapp.store.audit import AuditLog
 from ghapp.web import prepared
 from ghapp.web.pages.access import ASK_SECONDS
 from ghapp.workflow_jobs.job import Job
+from ghapp.workflow_jobs.job_steps import JobSteps
 from ghapp.workflow_jobs.store import Demand
 from tests.web.conftest import NOW
 
@@ -156,6 +158,42 @@ async def test_a_job_shows_why_it_waits_and_links_to_its_runners_death(key_holde
     assert '/orgs/acme/deaths/a">read why' in (await key_holder.get("/orgs/acme/jobs?state=over")).text
 
 
+async def test_the_last_minutes_of_a_runner_have_the_time_of_day(key_holder, at_work):
+    page = (await key_holder.get("/orgs/acme/deaths/a")).text
+    lost = r'<p>It was lost, as its job shows</p><p class="soft"><time datetime="[^"]+">'
+    assert re.search(lost + r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC</time> · 5 s ago", page)
+
+
+async def test_the_page_of_a_job_has_the_last_line_of_its_runners_log_below_the_first_line(signed_in, redis, at_work):
+    oom = died("d", 7014, "acme/api", 4, cause=Cause.HOST_OOM, reason="OOMKilled", memory_limit="8Gi")
+    ended = {"status": "over", "started_at": NOW - 60, "ended_at": NOW - 5, "conclusion": "failure"}
+    await Demand(redis).record(
+        at_work,
+        [job(each, "acme/api", runner_id=each, runner_name=name, **ended) for each, name in ((7014, "d"), (7015, "e"))],
+    )
+    of_unknown_job = oom._replace(runner_name="e", runner_id=7015, job=None, id="", pod="e", at=NOW - 30)
+    for death in (oom, of_unknown_job):
+        await Deaths(redis, lambda: NOW).record(at_work, death)
+    line = '<p class="soft">Last line of the runner&#39;s log: a line</p>'
+    for person in ("lisa", "mona"):
+        browser = await signed_in(person)
+        first, _, rest = (await browser.get("/orgs/acme/jobs/7014")).text.partition("</section>")
+        assert first.endswith(f'<p class="soft">Memory: limit 8Gi, reached</p>{line}<p>It was not run again.</p>')
+        assert "a line" not in rest
+        unknown = (await browser.get("/orgs/acme/jobs/7015")).text
+        assert "Memory: limit 8Gi, reached" in unknown
+        assert (line in unknown) is (person == "mona"), "a log is shown as on the death's page"
+
+
+async def test_a_job_that_failed_by_its_own_step_begins_with_that(key_holder, redis, at_work):
+    ended = {"status": "over", "started_at": NOW - 160, "ended_at": NOW - 105, "conclusion": "failure"}
+    failed = job(7015, "acme/api", runner_id=9, runner_name="z", steps=JobSteps(failed=True), **ended)
+    await Demand(redis).record(at_work, [failed])
+    page = unescape((await key_holder.get("/orgs/acme/jobs/7015")).text)
+    assert '<p class="lead">A step of the job failed; no death of its runner is known.</p>' in page
+    assert "<p></p>" not in page
+
+
 async def test_the_end_of_a_later_attempt_has_the_same_words_on_the_page_of_the_job_and_on_that_of_the_death(
     key_holder, redis, at_work
 ):
@@ -166,7 +204,7 @@ async def test_the_end_of_a_later_attempt_has_the_same_words_on_the_page_of_the_
     words = "Attempt 2 of the run is job 7013, started at GitHub, it is not known by whom: ended on b: success."
     for path in ("jobs/7011", "deaths/a"):
         page = unescape((await key_holder.get(f"/orgs/acme/{path}")).text)
-        assert words in page
+        assert f'/orgs/acme/jobs/7013">{words}</a>' in page
         assert "Re-run this job" not in page
     ended = unescape((await key_holder.get("/orgs/acme/jobs/7011")).text)
     assert '/orgs/acme/jobs/7013">Attempt 2 of the run: ended on b: success.</a>' in ended
@@ -429,16 +467,32 @@ async def test_the_advice_to_change_a_job_comes_before_the_button_on_each_page(s
     await grant(redis, at_work)
     oom = died("d", 7014, "acme/api", 4, cause=Cause.HOST_OOM, reason="OOMKilled")
     ended = {"status": "over", "started_at": NOW - 60, "ended_at": NOW - 5, "conclusion": "failure"}
+    ended["html_url"] = oom.job.html_url
     await Demand(redis).record(at_work, [job(7014, "acme/api", runner_id=4, runner_name="d", **ended)])
     await Deaths(redis, lambda: NOW).record(at_work, oom)
-    browser, advice = await signed_in("mona"), rerun_step(oom.cause, oom.reason)[1:]
+    browser, advice = await signed_in("mona"), needed_change(oom.cause, oom.reason)[1:]
     for path in ("jobs/7014", "deaths/d"):
         page = (await browser.get(f"/orgs/acme/{path}")).text
         assert 0 < page.index(advice) < page.index(">Re-run anyway</a>")
         assert "Re-run this job" not in page
+        assert f"{advice}.</b>" in page, "the change is no link: GitHub's page of the job changes nothing"
+        assert f'<a href="{oom.job.html_url}" rel="noreferrer"><b>Run it again at GitHub (Re-run jobs).</b></a>' in page
     question = (await browser.get("/orgs/acme/deaths/d/rerun")).text
     assert "Unchanged, it may end in the same way: change the job" in question
     assert ">Re-run anyway</button>" in question
+
+
+async def test_a_member_is_led_to_the_check_run_whose_button_runs_the_job_again(signed_in, redis, github, at_work):
+    await grant(redis, at_work)
+    known = await Installations(redis).one(at_work)
+    subject = death_id(known, died("a", 7011, "acme/api", 1))
+    await PostMortems(redis).post(subject, PostedMortem(9000, "a digest"))
+    browser = await signed_in("lisa")
+    link = f'<a href="{github.url}/acme/api/runs/9000" rel="noreferrer">check run &#34;Runner post-mortem&#34;</a>'
+    for path in ("jobs/7011", "deaths/a"):
+        page = (await browser.get(f"/orgs/acme/{path}")).text
+        assert f"The button &#34;Re-run this job&#34; of the {link} runs it again." in page
+        assert ">Re-run this job</a>" not in page
 
 
 async def test_a_job_that_was_run_again_shows_the_person_and_has_no_button(signed_in, redis, asked, at_work):

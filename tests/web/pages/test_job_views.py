@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from ghapp.deaths.job_story import NOTHING_KNOWN, JobOutcome, job_summary, next_steps
-from ghapp.web.pages.views.paging import HIGHEST_PAGE, PAGE_SIZE
+from ghapp.deaths.job_death import RunnerAfter
+from ghapp.deaths.job_outcome import NOTHING_KNOWN, JobOutcome, job_summary, next_steps
+from ghapp.web.pages.views.paging import HIGHEST_PAGE, PAGE_SIZE, UnknownValueError
 from ghapp.workflow_jobs.job_queue import JobQueue, QueueInputs
 from ghapp.workflow_jobs.job_steps import JobSteps
 from ghapp.workflow_jobs.page_views import (
@@ -93,12 +94,16 @@ def test_jobs_are_selected_by_state_pool_and_text(query, ids):
     assert shown(found, query) == ids
 
 
-def test_a_query_is_parsed_from_its_own_address_and_invalid_values_are_defaults():
+def test_a_query_is_parsed_from_its_own_address_and_an_unknown_state_is_refused():
     query = JobsQuery("running", "a b", "x&y", 3)
     assert query.address() == "?state=running&pool=a+b&text=x%26y&page=3"
     assert read_query({"state": "running", "pool": "a b", "text": " x&y ", "page": "3"}) == query
     for page in ("-1", "x", "٣", str(10 * HIGHEST_PAGE)):
-        assert read_query({"state": "dead", "page": page}) == JobsQuery()
+        assert read_query({"state": "", "page": page}) == JobsQuery()
+    with pytest.raises(
+        UnknownValueError, match=r"^This page has no state=dead; known are all, over, queued, running\.$"
+    ):
+        read_query({"state": "dead"})
 
 
 def test_a_thousand_jobs_are_paged():
@@ -218,7 +223,7 @@ def test_the_page_of_a_queued_job_explains_it_with_steps_as_sentences():
     (step,) = page.steps
     assert (step.step, step.why, step.is_command) == (
         "Register a runner with the label gpu.",
-        "GitHub fails the job after 24 hours.",
+        "GitHub fails a job that waits for 24 hours.",
         False,
     )
     assert (page.started, page.ran, page.ended) == (None, "", None)
@@ -257,20 +262,23 @@ def test_the_page_has_the_jobs_story_with_the_runners_death():
 
 def test_the_page_of_a_job_whose_runner_died_has_the_steps_that_the_terminal_has():
     ended = over(4, conclusion="failure", html_url="https://github.com/acme/api/actions/runs/41/job/4")
-    (step,) = page_of(ended, JobOutcome(death(at=NOW - 20))).steps
-    (same,) = next_steps(ended, JobOutcome(death(at=NOW - 20)), NOW)
-    assert (step.step, step.why, step.url) == (sentence(same.step), sentence(same.why), ended.html_url)
-    assert (
-        step.step
-        == "Change the job so that it needs less memory, or runs in a pool with more; then run it again at GitHub (Re-run jobs)."
-    )
+    outcome = JobOutcome(death(at=NOW - 20))
+    assert [(each.step, each.why, each.url) for each in page_of(ended, outcome).steps] == [
+        (sentence(each.step), sentence(each.why), each.url) for each in next_steps(ended, outcome, NOW)
+    ]
+    assert [(each.step, each.url) for each in page_of(ended, outcome).steps] == [
+        ("Change the job so that it needs less memory, or runs in a pool with more.", ""),
+        ("Run it again at GitHub (Re-run jobs).", ended.html_url),
+    ]
     assert page_of(ended).steps == ()
 
 
-def test_the_page_of_a_job_whose_runner_died_begins_as_the_terminal_does():
+def test_the_page_of_a_job_that_failed_begins_as_the_terminal_does():
     ended, outcome = over(4, conclusion="failure"), JobOutcome(death(at=NOW - 20))
     summary, same = page_of(ended, outcome).summary, job_summary(ended, outcome, NOW)
     assert (summary.text, summary.again) == (sentence(same.text), sentence(same.again))
+    of_step = page_of(ended, JobOutcome(runner_after=RunnerAfter(True, a_step_failed=True, exited=True))).summary
+    assert (of_step.text, of_step.again) == ("A step of the job failed; its runner did not die.", "")
     assert page_of(ended).summary is None
 
 

@@ -176,7 +176,28 @@ async def test_the_list_filters(key_holder):
     assert names(await key_holder.get("/orgs/acme/runners?state=healed")) == ["d"]
     assert names(await key_holder.get("/orgs/acme/runners?state=healthy&text=B")) == ["b"]
     assert names(await key_holder.get("/orgs/acme/runners?pool=nothing")) == []
-    assert names(await key_holder.get("/orgs/acme/runners?state=no-state&page=-1&sort=x")) == ["c", "a", "b"]
+    assert names(await key_holder.get("/orgs/acme/runners?page=-1")) == ["c", "a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("address", "line"),
+    [
+        ("runners?state=offlne", "This page has no state=offlne; did you mean offline?"),
+        ("jobs?state=queud", "This page has no state=queud; did you mean queued?"),
+        ("deaths?cause=vanishd", "This page has no cause=vanishd; did you mean vanished?"),
+        ("history?pool=linux-4vcp", "This page has no pool=linux-4vcp; did you mean linux-4vcpu?"),
+        ("history?span=weak", "This page has no span=weak; did you mean week?"),
+    ],
+)
+async def test_an_unknown_filter_is_400_and_one_line_names_the_nearest(key_holder, address, line):
+    answer = await key_holder.get(f"/orgs/acme/{address}")
+    assert (answer.status_code, line in unescape(answer.text)) == (400, True)
+
+
+@pytest.mark.parametrize("page", ["runners", "jobs", "deaths"])
+async def test_a_list_of_an_unknown_pool_is_empty_and_names_those_that_it_has(key_holder, page):
+    answer = await key_holder.get(f"/orgs/acme/{page}?pool=nothing")
+    assert (answer.status_code, "This page has no pool=nothing; " in answer.text) == (200, True)
 
 
 @pytest.mark.parametrize(("more", "pages"), [(PAGE_SIZE - 3, 0), (PAGE_SIZE - 2, 2)], ids=["full page", "one more"])

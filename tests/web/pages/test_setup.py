@@ -185,12 +185,12 @@ async def test_forms_may_be_submitted_only_to_us_and_to_github(start, github):
 
 
 @pytest.mark.parametrize(
-    ("web_url", "origin"),
-    [("https://github.com", "https://github.com"), ("https://ghes.example/github", "https://ghes.example")],
+    "web_url",
+    ["https://github.com", "https://ghes.example"],
 )
-async def test_the_address_of_github_is_configurable(start, web_url, origin):
+async def test_the_address_of_github_is_configurable(start, web_url):
     browser = start(GHAPP_GITHUB_WEB_URL=web_url, GHAPP_GITHUB_API_URL="")
-    assert f"'self' {origin};" in (await browser.get("/setup")).headers["content-security-policy"]
+    assert f"'self' {web_url};" in (await browser.get("/setup")).headers["content-security-policy"]
     target = (await browser.post("/setup")).headers["location"]
     assert target.startswith(f"{web_url}/settings/apps/new?state=")
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from ghapp.deaths.cause import Cause
@@ -30,7 +32,7 @@ from ghapp.runners.verdict import Limits
 from ghapp.store.audit import AuditEntry
 from ghapp.web.pages.views.github_status import github_page
 from ghapp.web.pages.views.overview import overview
-from ghapp.web.pages.views.paging import PAGE_SIZE
+from ghapp.web.pages.views.paging import PAGE_SIZE, UnknownValueError, pool_note
 from ghapp.web.pages.views.system import audit_lines, system_page
 from ghapp.web.pages.views.wording import due, moment, page_duration
 from ghapp.wording import counted, time_of
@@ -233,10 +235,40 @@ def test_a_list_is_paged_and_a_page_beyond_the_end_is_the_last_page(page, shown,
 
 @pytest.mark.parametrize(
     "given",
-    [{}, {"state": "x", "sort": "x", "order": "x", "page": "0x1"}, {"page": "-1"}, {"page": "٣"}, {"page": "9" * 8}],
+    [{}, {"state": "", "sort": "", "order": "x", "page": "0x1"}, {"page": "-1"}, {"page": "٣"}, {"page": "9" * 8}],
 )
-def test_invalid_values_are_replaced_by_defaults(given):
+def test_invalid_pages_and_empty_values_are_replaced_by_defaults(given):
     assert read_query(given) == RunnerQuery()
+
+
+@pytest.mark.parametrize(
+    ("given", "begin"),
+    [
+        ({"state": "offlne"}, "This page has no state=offlne; did you mean offline? known are all, healed, "),
+        ({"sort": "x"}, "This page has no sort=x; known are name, pool, since, state."),
+        ({"state": "y" * 201}, f"This page has no state={'y' * 200}; known are "),
+    ],
+    ids=["state", "sort", "long"],
+)
+def test_an_unknown_filter_is_refused_with_the_known_ones(given, begin):
+    with pytest.raises(UnknownValueError, match=f"^{re.escape(begin)}"):
+        read_query(given)
+
+
+def test_lost_is_another_name_of_invalidated():
+    assert read_query({"state": "lost"}) == RunnerQuery("invalidated")
+
+
+@pytest.mark.parametrize(
+    ("pool", "note"),
+    [
+        ("", ""),
+        ("linux", ""),
+        ("linxu", "This page has no pool=linxu; did you mean linux? known are linux, mac."),
+    ],
+)
+def test_a_list_says_which_pools_it_has_where_the_selected_one_is_none_of_them(pool, note):
+    assert pool_note(pool, ["linux", "mac"]) == note
 
 
 def test_a_query_round_trips_through_its_address():
@@ -348,7 +380,7 @@ def test_the_number_of_a_job_that_holds_a_replacement_is_hidden_with_the_job():
     assert page_of(absent, job=JOB, reads=False).replacement == "A job runs on it by the last report."
 
 
-def test_successors_are_those_of_the_pool_that_registered_soon_after():
+def test_healing_are_those_of_the_pool_that_registered_soon_after():
     healed = replaced(invalidated(4, "d"), NOW - 1000)
     times = {5: -1000.001, 6: -1000, 7: -1000 + SUCCESSOR_SECONDS, 8: -999.999 + SUCCESSOR_SECONDS}
     others = [healthy(each, f"n-{each}")._replace(first_seen=NOW + at) for each, at in times.items()]
@@ -422,7 +454,7 @@ def test_an_entry_of_the_audit_log_has_its_author_action_and_origin():
     entry = AuditEntry(NOW - 60, "mona", "page", "pause", "*", "network", "paused", "192.0.2.7")
     (shown,) = system_page(LOAD, 1, None, 0, 0, [], [entry], NOW).entries
     assert (shown.at.text, *shown[1:]) == (
-        "1 min ago", "mona", "page", "pause all pools", "network", "paused", "192.0.2.7", time_of(NOW - 60, NOW),
+        "1 min ago", "mona", "page", "pause all pools", "network", "paused", "192.0.2.7", time_of(NOW - 60, NOW), "",
     )  # fmt: skip
 
 
@@ -441,6 +473,23 @@ def test_the_addresses_in_the_audit_log_are_for_managers_alone():
 def test_the_audit_log_shows_results_in_words(result, shown):
     entry = AuditEntry(NOW - 60, "mona", "page", "resume", "*", "", result)
     assert audit_lines([entry], NOW, has_addresses=True)[0].result == shown
+
+
+@pytest.mark.parametrize(
+    ("result", "detail", "shown", "more"),
+    [
+        ("resumed", "ended the pause", "resumed; ended the pause", ""),
+        ("resumed", "x" * 111, f"resumed; {'x' * 111}", ""),
+        ("resumed", "x" * 112, "resumed", "x" * 112),
+        (f"found 1 suspect, 4 calls; {'y' * 99}; z", "", "found 1 suspect, 4 calls", f"{'y' * 99}; z"),
+        ("y" * 121, "", "y" * 121, ""),
+    ],
+    ids=["short", "as long as shown", "longer", "of several parts", "one part"],
+)
+def test_the_audit_log_folds_what_follows_the_first_part_of_a_long_result(result, detail, shown, more):
+    entry = AuditEntry(NOW - 60, "mona", "page", "resume", "*", "", result, detail=detail)
+    (line,) = audit_lines([entry], NOW, has_addresses=True)
+    assert (line.result, line.more) == (shown, more)
 
 
 @pytest.mark.parametrize("until", [None, NOW + 600])

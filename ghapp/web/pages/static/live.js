@@ -50,16 +50,20 @@
   const copied = (each) => each.matches(".copy") && each.previousElementSibling.textContent;
   const name = (each) => each.id || each.getAttribute("href") || copied(each) || "";
   let focused = "";
+  let unfolded = [];
   let shown = "";
   document.addEventListener("htmx:beforeSwap", (event) => {
     if (!isLive(event)) return;
     if (event.detail.xhr.responseText === shown) event.detail.shouldSwap = false;
     shown = event.detail.xhr.responseText;
     const at = document.activeElement;
+    unfolded = [...document.querySelectorAll("[data-live] details[open] > summary[id]")].map((each) => each.id);
     focused = at && at.closest("[data-live]") ? name(at) : "";
   });
   document.addEventListener("htmx:afterSwap", (event) => {
-    if (!isLive(event) || !focused) return;
+    if (!isLive(event)) return;
+    unfolded.forEach((each) => document.getElementById(each)?.parentElement.setAttribute("open", ""));
+    if (!focused) return;
     const live = document.querySelector("[data-live]");
     const same = [...live.querySelectorAll("a, button, summary")].find((each) => name(each) === focused);
     if (same) same.focus({ preventScroll: true });

@@ -9,7 +9,6 @@ from ghapp.installations.pacing import Allowance, BudgetLimits, left
 from ghapp.report.fleet import FleetView
 from ghapp.runners.next_attempt import blindness_of
 from ghapp.runners.verdict import Reason
-from ghapp.untrusted_text import shell_command
 from ghapp.web.pages.views.overview import OpenItem, items_about_blindness
 from ghapp.web.pages.views.wording import Moment, TextPart, coded, due, moment, page_duration
 from ghapp.wording import duration, sentence, time_of
@@ -96,7 +95,7 @@ def github_page(
         next_at=due(attempt.at, now),
         prevented_by=attempt.prevented_by,
         meaning=sentence(known.meaning) if attempt.prevented_by else "",
-        fix=coded(sentence(known.fix.format(org=shell_command(fleet.org)))) if attempt.prevented_by else (),
+        fix=coded(sentence(known.fix)) if attempt.prevented_by else (),
         since=moment(attempt.since, now),
         listed=moment(survey.swept_at, now),
         listed_runners=survey.total,

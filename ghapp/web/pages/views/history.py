@@ -13,6 +13,7 @@ from ghapp.incidents.history import CAUSES, HOUR_SECONDS, STEP_SECONDS, HistoryS
 from ghapp.installations.pool_matching import ALL_POOLS
 from ghapp.runners.verdict import State
 from ghapp.web.pages.views.charts import ChartKind, ChartSeries, ChartView, Sparkline, Value, sparkline
+from ghapp.web.pages.views.paging import choice_of
 from ghapp.web.pages.views.wording import page_duration
 from ghapp.wording import counted, duration
 
@@ -348,5 +349,5 @@ def _deaths_summary(deaths: Mapping[str, int]) -> str:
 
 
 def pool_asked(given: str, pools: Sequence[str]) -> str:
-    """Returns the pool of an address if it has a history; else all pools."""
-    return given if given in pools and given != ALL_POOLS else ""
+    """Returns the pool of an address, empty for all pools; raises UnknownValueError if there is no such pool."""
+    return choice_of({"pool": "" if given == ALL_POOLS else given}, "pool", pools)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from math import ceil
 from typing import NamedTuple, TypeVar
 from urllib.parse import urlencode
+
+from ghapp.wording import meant
 
 PAGE_SIZE = 100
 LONGEST_FILTER = 200
@@ -56,6 +58,28 @@ def page_of(given: Mapping[str, str]) -> int:
     """Returns the page of an address; 1 if that makes no sense."""
     page = given.get("page", "")
     return int(page) if page.isascii() and page.isdigit() and len(page) <= len(str(HIGHEST_PAGE)) else 1
+
+
+class UnknownValueError(Exception):
+    """A parameter of an address has a value that it does not take; the message names the values."""
+
+
+def choice_of(given: Mapping[str, str], name: str, known: Collection[str], default: str = "") -> str:
+    """Returns a value of an address that takes one of a few; the default for an empty or missing one.
+
+    Raises:
+        UnknownValueError: it takes other values: the whole list in place of a selection would mislead.
+    """
+    value = given.get(name, "")
+    if value and value not in known:
+        names = meant(value, known, "known are", most=len(known))
+        raise UnknownValueError(f"This page has no {name}={value[:LONGEST_FILTER]}; {names}.")
+    return value or default
+
+
+def pool_note(pool: str, pools: Collection[str]) -> str:
+    """Returns which pools a list has if the selected one is not among them; else empty."""
+    return "" if not pool or pool in pools else f"This page has no pool={pool}; {meant(pool, pools, 'known are')}."
 
 
 def filter_of(given: Mapping[str, str], name: str) -> str:

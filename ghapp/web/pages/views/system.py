@@ -44,7 +44,7 @@ class LetterLine(NamedTuple):
 class AuditLine(NamedTuple):
     """One change. `address` is empty for a visitor who does not manage the organization.
 
-    `clock`: its time of day, with the date on another day.
+    `clock`: its time of day, with the date on another day. `more`: the rest of a long result; else empty.
     """
 
     at: Moment | None
@@ -55,6 +55,12 @@ class AuditLine(NamedTuple):
     result: str
     address: str
     clock: str
+    more: str = ""
+
+    @property
+    def key(self) -> str:
+        """Identifies what a visitor unfolded, when the page is refreshed."""
+        return f"result-{self.at.iso if self.at else ''}"
 
 
 class SystemPageView(NamedTuple):
@@ -118,25 +124,28 @@ def system_page(
 
 def audit_lines(entries: Sequence[AuditEntry], now: float, *, has_addresses: bool) -> tuple[AuditLine, ...]:
     """Returns entries of an audit log, for pages; the clients' addresses are for managers alone."""
-    return tuple(
-        AuditLine(
-            moment(each.at, now),
-            each.who,
-            each.channel,
-            each.change,
-            each.why,
-            _result(each),
-            each.address if has_addresses else "",
-            time_of(each.at, now),
-        )
-        for each in entries
-    )
+    lines = []
+    for each in entries:
+        result, more = _result(each)
+        address = each.address if has_addresses else ""
+        at, clock = moment(each.at, now), time_of(each.at, now)
+        lines.append(AuditLine(at, each.who, each.channel, each.change, each.why, result, address, clock, more))
+    return tuple(lines)
 
 
-def _result(entry: AuditEntry) -> str:
-    """Returns the result in words: most are one code, such as `nothing-to-resume`."""
+LONGEST_RESULT = 120
+"""Characters of a result that is shown as a whole: of a longer one only its first part is."""
+
+
+def _result(entry: AuditEntry) -> tuple[str, str]:
+    """Returns the result in words, and what is folded away: most are one code, such as `nothing-to-resume`."""
     words = entry.result if " " in entry.result else entry.result.replace("-", " ")
-    return words if entry.until is None else f"{words} until {time_of(entry.until)}"
+    words = words if entry.until is None else f"{words} until {time_of(entry.until)}"
+    whole = f"{words}; {entry.detail}" if entry.detail else words
+    if len(whole) <= LONGEST_RESULT:
+        return whole, ""
+    first, _, rest = whole.partition("; ")
+    return first, rest
 
 
 def _role(name: str, alive: int, note: str) -> RoleLine:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ghapp.remediation.successors import (
+from ghapp.remediation.healing import (
     BOOTS_SECONDS,
     FEWEST_BOOTS,
     HEALED_WITHIN_SECONDS,

@@ -1,5 +1,7 @@
 """Matches lost runners with their successors, to measure how long healing takes. Pure; times are epoch seconds.
 
+It is for the surfaces. The fuse needs no names, but numbers: how many more came than were expected (`churn`).
+
 A replacement's request does not name the runner that comes of it. A newcomer of the pool that came online after the
 request is a successor, unless it takes the place of a runner that left at the end of its job.
 

@@ -1,0 +1,303 @@
+"""What a workflow job failed by, whether it runs again, and what its developer can do.
+
+`job_story` has the events that led there, in the same words. Pure; times are epoch seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import StrEnum
+from typing import NamedTuple
+
+from ghapp.deaths.cause import HAPPENED, needed_change, not_yours
+from ghapp.deaths.death import DeadJob, Death
+from ghapp.deaths.job_death import RunnerAfter
+from ghapp.deaths.rerun import Rerun, RerunNote, RerunState
+from ghapp.wording import clock_time
+from ghapp.workflow_jobs.job import Job, is_over
+
+
+class LaterAttempt(NamedTuple):
+    """The latest attempt of a job's run, and where it is in words: `running on runner linux-1`.
+
+    `result` is how it ended, in a word without anybody's text; empty while it goes on, or if that is not known.
+    """
+
+    attempt: int
+    job_id: int | None = None
+    where: str = ""
+    result: str = ""
+
+    @property
+    def text(self) -> str:
+        """The same as a part of a sentence."""
+        return f"attempt {self.attempt} of the run: {self.where}"
+
+
+class JobSummary(NamedTuple):
+    """What a job failed by, and whether the job runs again: what every surface begins with.
+
+    Attributes:
+        text: how the runner died, or that it did not, as a part of a sentence.
+        again: the latest attempt, if one is known; else, of a job whose runner died, whether it runs again, or empty.
+        later: that attempt; None without one.
+    """
+
+    text: str
+    again: str = ""
+    later: LaterAttempt | None = None
+
+    def __str__(self) -> str:
+        return "; ".join(each for each in (self.text, self.again) if each)
+
+
+class FailedBy(StrEnum):
+    """What a job failed by. `pending`: its runner's death is being looked for; `job`: its runner did not die."""
+
+    RUNNER = "runner"
+    STEP = "step"
+    JOB = "job"
+    PENDING = "pending"
+    UNKNOWN = "unknown"
+
+
+_FAILED_BY = {
+    FailedBy.STEP: "a step failed",
+    FailedBy.JOB: "its runner did not die",
+    FailedBy.PENDING: "cause being looked for",
+    FailedBy.UNKNOWN: "cause not known",
+}
+
+
+class JobOutcome(NamedTuple):
+    """What is known of a job beside its deliveries.
+
+    Attributes:
+        death: of its runner while it ran; None if none is known.
+        rerun: its one re-run by ghapp; None if none was requested.
+        note: why the last try sent no request; None if there was none.
+        attempts: jobs that may be other attempts of it, see `other_attempts`.
+        reruns: re-runs of these attempts by ghapp.
+        exited: True if a normal end of its runner is on record.
+        runner_after: what is known of its runner after its end; None if that was not looked up, or says nothing.
+    """
+
+    death: Death | None = None
+    rerun: Rerun | None = None
+    note: RerunNote | None = None
+    attempts: tuple[Job, ...] = ()
+    reruns: tuple[Rerun, ...] = ()
+    exited: bool = False
+    runner_after: RunnerAfter | None = None
+
+
+NOTHING_KNOWN = JobOutcome()
+
+
+class JobStep(NamedTuple):
+    """What the developer of a job can do after its end, and why.
+
+    `url` is where; empty if that is not known, or the step is not taken at GitHub.
+    """
+
+    step: str
+    why: str
+    url: str
+
+
+RUN_AGAIN = "run it again at GitHub (Re-run jobs)"
+
+
+UNCHANGED = "unchanged, it may end in the same way"
+
+
+A_STEP_FAILED = "a step of the job failed"
+
+
+NOT_TO_REPEAT = frozenset({"success", "neutral", "skipped"})
+"""Conclusions after which there is nothing to run again."""
+
+
+def job_summary(job: Job, outcome: JobOutcome, now: float) -> JobSummary | None:
+    """Returns what a job failed by, and whether the job runs again; None if it did not fail, or that is not known."""
+    later = later_attempt(job, outcome, now)
+    if outcome.death is not None:
+        cause = outcome.death.cause
+        died = f"its runner died ({cause}): {within(HAPPENED[cause])}"
+        return JobSummary(died, _again(job, outcome, now) if later is None else later.text, later)
+    if (after := outcome.runner_after) is None or failed_by(job, outcome, now) is None:
+        return None
+    ended = A_STEP_FAILED if after.a_step_failed else f"the job ended: {conclusion_text(job)}"
+    return JobSummary(f"{ended}; {known_of_runner(after, now)[0]}", "" if later is None else later.text, later)
+
+
+def _again(job: Job, outcome: JobOutcome, now: float) -> str:
+    """Returns whether a job runs again of which no later attempt is known."""
+    rerun, note = outcome.rerun, outcome.note
+    if rerun is not None and rerun.state is not RerunState.REFUSED:
+        return f"its re-run as attempt {rerun.attempt + 1} was requested"
+    if not is_over(job, now):
+        return "GitHub has not ended the job yet"
+    is_tried_again = note is not None and (note.next_at or 0.0) > now
+    return f"it was not run again{' yet' if is_tried_again else ''}"
+
+
+def failed_by(job: Job, outcome: JobOutcome, now: float) -> FailedBy | None:
+    """Returns what a job failed by: its runner, or its own steps; None if it did not fail, or was not taken."""
+    if not is_over(job, now) or job.conclusion in NOT_TO_REPEAT:
+        return None
+    if outcome.death is not None:
+        return FailedBy.RUNNER
+    if (after := outcome.runner_after) is None:
+        return None
+    if after.pending_until(now) is not None:
+        return FailedBy.PENDING
+    if after.a_step_failed:
+        return FailedBy.STEP
+    return FailedBy.JOB if after.exited or after.is_online else FailedBy.UNKNOWN
+
+
+def failure_text(conclusion: str, by: str | None, cause: str = "") -> str:
+    """Returns how a job ended, and by what, in the few words of a column.
+
+    Args:
+        conclusion: as GitHub names it.
+        by: a `FailedBy`, possibly of another version; None if it did not fail.
+        cause: of its runner's death.
+    """
+    if cause:
+        return f"runner died: {cause}"
+    ended = conclusion.replace("_", " ")
+    return f"{ended}: {_FAILED_BY[FailedBy(by)]}" if by in set(_FAILED_BY) else ended
+
+
+def job_of_death(death: Death) -> Job:
+    """Returns the job of a death as far as the death's record has it, where no delivery has reported it."""
+    known = death.job or DeadJob(0)
+    return Job(
+        known.id,
+        "over" if known.conclusion else "running",
+        (),
+        known.repository,
+        death.at,
+        name=known.name,
+        head_sha=known.head_sha,
+        html_url=known.html_url,
+        conclusion=known.conclusion,
+    )
+
+
+def may_be_run_again(job: Job, outcome: JobOutcome) -> bool:
+    """True if the job failed by its runner, is over, and no re-run of it was accepted or is under way."""
+    is_asked = outcome.rerun is not None and outcome.rerun.state is RerunState.REQUESTED
+    failed = outcome.death is not None and job.status == "over" and job.conclusion not in NOT_TO_REPEAT
+    return failed and not is_asked and not is_run_again(job.attempt, outcome)
+
+
+def next_steps(job: Job, outcome: JobOutcome, now: float) -> tuple[JobStep, ...]:
+    """Returns what the developer of a job that ended can do, in the order in which it is done."""
+    after = outcome.runner_after
+    if outcome.death is None:
+        if after is None or after.pending_until(now) is not None or is_run_again(job.attempt, outcome):
+            return ()
+        return (JobStep("see the job's log at GitHub", "the log of its steps shows what failed", job.html_url),)
+    if not may_be_run_again(job, outcome):
+        return ()
+    cause, reason = outcome.death.cause, outcome.death.reason
+    why = within(not_yours(cause, reason).removesuffix("."))
+    if change := needed_change(cause, reason):
+        return JobStep(change, why, ""), JobStep(RUN_AGAIN, UNCHANGED, job.html_url)
+    return (JobStep(RUN_AGAIN, why, job.html_url),)
+
+
+def other_attempts(job: Job, jobs: Iterable[Job]) -> tuple[Job, ...]:
+    """Returns the jobs that are other attempts of a job, by attempt: GitHub gives each attempt another id.
+
+    Only the name connects them. Of an attempt with several jobs of that name none is taken for this job's.
+    """
+    by_attempt: dict[int, dict[int, Job]] = {}
+    for each in jobs:
+        if (each.run_id, each.repository, each.name) == (job.run_id, job.repository, job.name):
+            by_attempt.setdefault(each.attempt, {})[each.id] = each
+    if job.run_id is None or set(by_attempt.get(job.attempt, ())) - {job.id}:
+        return ()
+    found = (each for attempt, each in sorted(by_attempt.items()) if attempt != job.attempt)
+    return tuple(next(iter(each.values())) for each in found if len(each) == 1)
+
+
+def is_run_again(attempt: int, outcome: JobOutcome) -> bool:
+    """True if a job of that attempt was run again: by ghapp, or by a person at GitHub."""
+    rerun = outcome.rerun
+    return (rerun is not None and rerun.state is RerunState.ACCEPTED) or any(
+        each.attempt > attempt for each in outcome.attempts
+    )
+
+
+def run_again_as(job: Job, outcome: JobOutcome, now: float) -> LaterAttempt | None:
+    """Returns the latest attempt of a job that was run again; None if it was not, as far as is known.
+
+    Of a re-run that GitHub accepted, and of which no delivery has come, the number alone is known.
+    """
+    rerun, later = outcome.rerun, later_attempt(job, outcome, now)
+    if later is None and rerun is not None and rerun.state is RerunState.ACCEPTED:
+        return LaterAttempt(rerun.attempt + 1)
+    return later
+
+
+def later_attempt(job: Job, outcome: JobOutcome, now: float) -> LaterAttempt | None:
+    """Returns the latest attempt of the job's run that is known; None if no later one is."""
+    later = max((each for each in outcome.attempts if each.attempt > job.attempt), key=_attempt, default=None)
+    if later is None:
+        return None
+    result = _RESULTS.get(later.conclusion, "ended") if is_over(later, now) else ""
+    return LaterAttempt(later.attempt, later.id, where_text(later, now), result)
+
+
+_RESULTS = {
+    "success": "succeeded",
+    "failure": "failed",
+    "timed_out": "timed out",
+    "cancelled": "was cancelled",
+    "skipped": "was skipped",
+}
+
+
+def _attempt(job: Job) -> int:
+    return job.attempt
+
+
+def where_text(job: Job, now: float) -> str:
+    """Returns where a job is, or how it ended, as a part of a sentence."""
+    if is_over(job, now):
+        on = f" on {job.runner_name}" if job.runner_name else ""
+        return f"ended{on}: {conclusion_text(job)}"
+    return f"running on {runner_text(job)}" if job.status == "running" else "queued"
+
+
+def runner_text(job: Job) -> str:
+    """Returns a job's runner."""
+    return f"runner {job.runner_name}" if job.runner_name else "a runner that GitHub did not name"
+
+
+def conclusion_text(job: Job) -> str:
+    """Returns a job's conclusion in words."""
+    return job.conclusion.replace("_", " ") or "no conclusion was delivered"
+
+
+def known_of_runner(after: RunnerAfter, now: float) -> tuple[str, str]:
+    """Returns whether a runner died of which no death is known, and how that is known; empty if nothing shows it."""
+    if (until := after.pending_until(now)) is not None:
+        by = clock_time(until)
+        return "its cause is being looked for", f"whether its runner died is known by {by} at the latest"
+    if after.exited:
+        return "its runner did not die", "it exited normally"
+    if after.is_online:
+        return "its runner did not die", "GitHub listed it as online after the job's end"
+    if not after.is_watched:
+        return "no death of its runner is known", "none is looked for, because its pool is not configured"
+    return f"no death of its runner {'is known' if after.examined_until is None else 'was found'}", ""
+
+
+def within(sentence: str) -> str:
+    """Returns a sentence as a part of another one."""
+    return f"{sentence[:1].lower()}{sentence[1:]}"
