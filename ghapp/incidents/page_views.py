@@ -467,14 +467,14 @@ def _of_fuse(step: FuseStep, incident: LossIncident) -> str:
     by = f" ({step.by})" if step.by else ""
     why = f": {reason}{by}" if reason else ""
     lost = f" ({_counted_by(step, incident)})" if step.lost and step.expected else ""
-    batch = f"; {counted(step.batch, 'runner')} may be replaced" if step.batch else ""
+    batch = f"; a batch of up to {counted(step.batch, 'runner')}" if step.batch else ""
     match step.position:
         case Position.CLOSED:
             return f"{name} closed{why}"
         case Position.STOPPED:
             return f"{name} stopped{why}; nothing more is replaced until an admin resumes it"
     if step.reason is FuseReason.BATCH_ONLINE:
-        return f"{name} goes on with the next batch{why}{batch}"
+        return f"{name} goes on{why}{batch}"
     return f"{name} tripped{why}{lost}{batch}" if not step.by else f"{name} proves again{why}{batch}"
 
 

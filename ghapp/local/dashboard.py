@@ -484,7 +484,7 @@ def headline_lines(found: Sequence[Headline], now: float) -> list[Text]:
             lines.append(plain(f"also: {acting.short}{where}: {acting.step}{action}"))
             further = [each for each in further if each is not acting]
     if further:
-        lines.append(plain(f"also: {title_of(further)}; `ghapp runners` lists all", "dim"))
+        lines.append(plain(f"also: {title_of(further, names_pools=True)}; `ghapp runners` lists all", "dim"))
     return lines
 
 

@@ -278,12 +278,11 @@ def _progress(
         text = f"replaced: runner {evidence.successor} is online"
         return ReplacementStatus(ReplacementStage.HEALED, text, evidence.healed_at)
     if accepted_at is not None:
-        lacks = "no successor is online yet"
+        text = "no successor is online yet"
         if evidence.hidden_at is not None:
-            lacks = "its successor cannot be distinguished from the pool's other newcomers"
+            text = "its successor cannot be distinguished from the pool's other newcomers"
         elif not is_successor_awaited(evidence, now):
-            lacks = "no successor came online within an hour"
-        text = f"its replacement was requested, and {lacks}"
+            text = "no successor came online within an hour"
         return ReplacementStatus(ReplacementStage.REQUESTED, text, accepted_at)
     if (block := _block(evidence, verdict, terms, now, claim)) is not None:
         since = evidence.confirmed_at or evidence.granted_at

@@ -324,7 +324,7 @@ def _gates(fleet: FleetView, pools: Sequence[PoolView], now: float) -> Iterator[
         yield Headline(
             HeadlineKind.GATE,
             Severity.ATTENTION,
-            f"{subject}: {_of_its_runners(offline, len(members))}.",
+            f"{subject}{_of_its_runners(offline, len(members))}.",
             "see the failed checks and the next steps; this is over once the gate passes",
             shell_command("ghapp", "gate", fleet.org, pool, shard),
             gate.failed_at or gate.began_at,
@@ -343,8 +343,8 @@ def _members_of(fleet: FleetView, pool: PoolView, shard: str) -> list[RunnerView
 
 def _of_its_runners(offline: int, runners: int) -> str:
     if not offline:
-        return "its checks have not all passed"
-    return f"{offline:,} of its {counted(runners, 'runner')} {are(offline)} offline"
+        return ""
+    return f": {offline:,} of its {counted(runners, 'runner')} {are(offline)} offline"
 
 
 def _phantoms(fleet: FleetView) -> Iterator[Headline]:

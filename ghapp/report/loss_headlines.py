@@ -371,7 +371,7 @@ def pause_headlines(fleet: FleetView) -> Iterator[Headline]:
         yield Headline(
             HeadlineKind.PAUSED,
             Severity.ATTENTION,
-            f"Remediation is paused{where} by {pause.who}{why}; nothing is replaced there meanwhile.",
+            f"Remediation is paused{where} by {pause.who}{why}; nothing more is requested there meanwhile.",
             _after_pause(pause),
             resume_command(fleet.org, pool or None),
             pause.at,

@@ -109,7 +109,7 @@ def block(lines: Sequence[str], room: int, *, middle: bool = False) -> str:
 
 
 def _left_out(count: int, what: str) -> str:
-    return f"\n\n… and {count} more {what}, left out (GitHub's limit)."
+    return f"\n\n… and {count} more {what}, which do not fit here."
 
 
 def _literal(character: str) -> str:

@@ -347,7 +347,7 @@ def markdown_text(document: ScanDocument, wells: Sequence[str], set_up: str, now
     for number, (scope, well) in enumerate(zip(document["scopes"], wells, strict=True)):
         section = "\n".join(_section(scope, well, now))
         if len(section) + 2 > room:
-            shown.append(f"… and {counted(len(wells) - number, 'more scope')}, left out (GitHub's limit).")
+            shown.append(f"… and {counted(len(wells) - number, 'more scope')}, which do not fit here.")
             break
         shown.append(section)
         room -= len(section) + 2

@@ -349,7 +349,7 @@ def test_the_worst_headline_has_its_step_and_the_others_a_few_words():
     assert [each.plain for each in headline_lines(found, NOW + 60)] == [
         "1 of 1 runner of linux-4vcpu is lost: remediation is paused by mona: a move. (for 2 min)",
         "→ resume when the reason is over: ghapp resume acme --pool linux-4vcpu",
-        "also: paused; `ghapp runners` lists all",
+        "also: paused (linux-4vcpu); `ghapp runners` lists all",
     ]
 
 

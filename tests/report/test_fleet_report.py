@@ -245,7 +245,7 @@ def test_written_off_losses_are_shown_with_the_reason():
 @pytest.mark.parametrize(
     ("runner", "changes", "expected"),
     [
-        (requested(1, NOW - 7), {}, f"requested since {time_of(NOW - 7, NOW)}: its replacement was requested, and no"),
+        (requested(1, NOW - 7), {}, f"requested since {time_of(NOW - 7, NOW)}: no successor is online yet"),
         (lost(), {"org_pause": PAUSE}, f"waiting since {time_of(NOW, NOW)}: remediation is paused by mona: network"),
         (stuck(), {}, f"waiting since {SINCE}: RBAC lacks a verb; `ghapp doctor` names it (ClusterForbidden)"),
         (present(), {}, "–"),
@@ -486,7 +486,7 @@ def test_a_long_table_is_cut_at_the_end_of_a_row_with_a_count_of_omitted_rows(co
     runners = [present(number, custom_labels=(f"pool-{number}",)) for number in range(count)]
     text = report_on(fleet(*runners, fuses={"linux-4vcpu": STOPPED}), NOW).text
     assert len(text) <= LONGEST < len(text) + 250, "the text is filled up to one row and the note"
-    left_out = int(re.search(r"… and (\d+) more rows of runners, left out \(GitHub's limit\)\.$", text).group(1))
+    left_out = int(re.search(r"… and (\d+) more rows of runners, which do not fit here\.$", text).group(1))
     rows = text.partition("\n\n… and")[0].splitlines()
     assert all(each.startswith(("- ", "| ")) and each.endswith((".", " |")) for each in rows if each)
     assert len(re.findall(r"settings/actions/runners/", text)) + left_out == count
@@ -605,7 +605,7 @@ def test_the_jobs_of_many_pools_fit_into_githubs_limits():
     report = report_on(fleet(*runners, demand=pools, unserved=jobs), NOW)
     assert len(report.summary) <= LONGEST
     assert len(report.text) <= LONGEST
-    assert "more pools, left out" in report.volatile
+    assert "more pools, which do not fit here" in report.volatile
 
 
 @pytest.mark.parametrize(

@@ -525,8 +525,8 @@ KNOWN_SOONING_GATE = GateState("a" * 40, NOW - 300 - MICROSECOND, waits=True)
         (KNOWN_SOONING_GATE, "The gate of shard pink of rollout has not passed since the deploy of aaaaaaa"),
         (KNOWN_SOONING_GATE._replace(began_at=NOW - 300), None),
         (KNOWN_SOONING_GATE._replace(waits=False), None),
-        (FAILED_GATE._replace(ref="v42"), "The gate of shard pink of rollout failed after the deploy of v42:"),
-        (FAILED_GATE._replace(ref=""), "The gate of shard pink of rollout failed after its deploy:"),
+        (FAILED_GATE._replace(ref="v42"), "The gate of shard pink of rollout failed after the deploy of v42."),
+        (FAILED_GATE._replace(ref=""), "The gate of shard pink of rollout failed after its deploy."),
     ],
     ids=[
         "for longer than a runner takes to be offline",

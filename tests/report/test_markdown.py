@@ -73,7 +73,7 @@ def test_a_long_text_is_truncated(length, shown):
 
 ROWS = ["12345"] * 20
 WHOLE = "\n".join(("head", *ROWS))
-NOTE = "\n\n… and 20 more runners, left out (GitHub's limit)."
+NOTE = "\n\n… and 20 more runners, which do not fit here."
 
 
 def test_rows_that_are_not_given_are_counted():
@@ -89,7 +89,7 @@ def test_a_text_that_fits_is_not_cut():
 @pytest.mark.parametrize(
     ("room", "shown"),
     [
-        (len(WHOLE) - 1, 11),
+        (len(WHOLE) - 1, 10),
         (len("head") + len(NOTE) + 6 * 3, 3),
         (len("head") + len(NOTE) + 6 * 3 - 1, 2),
         (len("head") + len(NOTE), 0),

@@ -26,7 +26,7 @@ def test_losses_are_counted_by_what_happens_next_to_them_the_most_first():
         (2, "requested", ""),
         (1, "waiting", ""),
     ]
-    assert found.groups[0].text == "its replacement was requested, and no successor is online yet"
+    assert found.groups[0].text == "no successor is online yet"
     assert found.groups[1].text == "its replacement is the next one"
 
 

@@ -39,5 +39,5 @@ def test_many_versions_in_many_pools_keep_within_their_room():
         fleet_of(*runners, end_dates={each: EndDates(NOW, NOW, is_known=True) for each in versions}), NOW
     )
     assert len(text) <= ROOM + 2
-    assert "more versions, left out" in text
-    assert "more steps, left out" in text
+    assert "more versions, which do not fit here" in text
+    assert "more steps, which do not fit here" in text

@@ -94,7 +94,7 @@ def test_long_lists_are_cut_and_counted():
 def test_markdown_of_many_scopes_fits_into_an_issue():
     _, text = printed([everything(40)] * 60)
     assert len(text) <= LONGEST_ISSUE
-    assert "more scopes, left out (GitHub's limit)" in text
+    assert "more scopes, which do not fit here" in text
 
 
 def test_names_of_outsiders_are_text():

@@ -84,7 +84,7 @@ async def test_the_fleet_can_be_filtered_by_healed_and_open_losses(http, redis):
         "status": "requested",
         "since": "2027-01-15T07:59:50Z",
         "blocked_by": None,
-        "text": "its replacement was requested, and no successor is online yet",
+        "text": "no successor is online yet",
         "open": True,
     }
     await Runners(redis).revise(INSTALLATION, {3: succeeded_by(9, NOW - 1)})

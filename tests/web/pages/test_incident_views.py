@@ -181,14 +181,14 @@ def test_an_entry_of_a_fuse_has_its_change_and_the_reason():
     assert fuse_entries == [
         (
             "fuse-proving",
-            f"The fuse of {POOL} tripped: too many runners were lost at once (1 of 4); 3 runners may be replaced",
+            f"The fuse of {POOL} tripped: too many runners were lost at once (1 of 4); a batch of up to 3 runners",
             "MassLoss",
         ),
         (
             "fuse-proving",
             (
-                f"The fuse of {POOL} goes on with the next batch: runners that came since the last batch, or jobs, show that "
-                "replacing helps; 6 runners may be replaced"
+                f"The fuse of {POOL} goes on: runners that came since the last batch, or jobs, show that "
+                "replacing helps; a batch of up to 6 runners"
             ),
             "BatchOnline",
         ),
@@ -202,7 +202,7 @@ def test_an_entry_of_a_fuse_has_its_change_and_the_reason():
         ),
         (
             "fuse-proving",
-            f"The fuse of {POOL} proves again: an admin resumed it (mona); 3 runners may be replaced",
+            f"The fuse of {POOL} proves again: an admin resumed it (mona); a batch of up to 3 runners",
             "Resumed",
         ),
         (
@@ -312,7 +312,7 @@ def test_losses_that_a_fuse_counted_before_this_incident_are_counted_apart():
     assert [text for _, text, code in texts(two) if code == "MassLoss"] == [
         (
             f"The fuse of {POOL} tripped: too many runners were lost at once (it counted 12 of 40 within its window: "
-            "2 of this incident, 10 lost before it or returned); 3 runners may be replaced"
+            "2 of this incident, 10 lost before it or returned); a batch of up to 3 runners"
         )
     ]
 

@@ -365,7 +365,7 @@ def test_the_death_of_an_earlier_runner_with_the_same_name_is_not_shown(death):
             replaced(LOST[2], NOW - 10),
             VIEW,
             "requested",
-            "Its replacement was requested, and no successor is online yet.",
+            "No successor is online yet.",
         ),
     ],
 )
