@@ -89,7 +89,7 @@ def test_a_text_that_fits_is_not_cut():
 @pytest.mark.parametrize(
     ("room", "shown"),
     [
-        (len(WHOLE) - 1, 10),
+        (len(WHOLE) - 1, 12),
         (len("head") + len(NOTE) + 6 * 3, 3),
         (len("head") + len(NOTE) + 6 * 3 - 1, 2),
         (len("head") + len(NOTE), 0),
