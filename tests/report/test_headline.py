@@ -369,7 +369,7 @@ def test_while_a_fuse_proves_the_step_says_until_when():
     assert latest in headline.step
 
 
-def test_healing_that_are_online_stay_counted_until_all_losses_that_overlap_have_healed():
+def test_successors_that_are_online_stay_counted_until_all_losses_that_overlap_have_healed():
     """The first ones to be lost heal first: what began with them does not begin later."""
     first = [healed(number, NOW - 40, **began(NOW - 100)) for number in (2, 3)]
     second = healed(4, NOW - 20, **began(NOW - 60))
@@ -607,7 +607,7 @@ def test_the_number_of_jobs_that_wait_is_no_news_and_why_they_wait_is(kind):
     assert news(waiting(1, reason, POOL)) != news(waiting(1, reason, "another"))
 
 
-def test_healing_are_counted_of_all_runners_that_were_lost_at_the_same_time():
+def test_successors_are_counted_of_all_runners_that_were_lost_at_the_same_time():
     """Those that were confirmed first healed first."""
     early = [healed(number, NOW, **began(NOW - 60)) for number in range(10, 17)]
     late = [requested(number, NOW - 20, **began(NOW - 59)) for number in range(20, 25)]

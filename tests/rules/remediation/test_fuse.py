@@ -274,7 +274,7 @@ def test_runners_already_starting_at_the_request_do_not_prove_a_batch():
     assert pool.batches == [3]
 
 
-def test_healing_of_ephemeral_runners_do_not_prove_a_batch():
+def test_successors_of_ephemeral_runners_do_not_prove_a_batch():
     pool = Pool(*(online(each) for each in range(1, 101)), replacer_works=False)
     pool.lose(100)
     for each in range(1, 41, 4):

@@ -71,7 +71,7 @@ def test_each_time_without_a_job_is_a_trial_of_each_runner_that_waits(count, aft
 @pytest.mark.parametrize(
     ("jobs", "successors"), [(None, 0), (NO_JOBS, 2)], ids=["jobs are unknown", "jobs show the loss"]
 )
-def test_healing_that_churn_may_explain_count_once_jobs_show_that_the_losses_are_real(jobs, successors):
+def test_successors_that_churn_may_explain_count_once_jobs_show_that_the_losses_are_real(jobs, successors):
     replaced = [waiting(number, granted_at=NOW, replaced_at=NOW) for number in (51, 52)]
     left = {"ephemeral": True, "first_seen": NOW - 7200, "job_started_at": NOW - 600, "retired_at": NOW - 10}
     departed = [(online(number, **left), State.RETIRED) for number in range(60, 90)]

@@ -380,7 +380,7 @@ def test_the_number_of_a_job_that_holds_a_replacement_is_hidden_with_the_job():
     assert page_of(absent, job=JOB, reads=False).replacement == "A job runs on it by the last report."
 
 
-def test_healing_are_those_of_the_pool_that_registered_soon_after():
+def test_successors_are_those_of_the_pool_that_registered_soon_after():
     healed = replaced(invalidated(4, "d"), NOW - 1000)
     times = {5: -1000.001, 6: -1000, 7: -1000 + SUCCESSOR_SECONDS, 8: -999.999 + SUCCESSOR_SECONDS}
     others = [healthy(each, f"n-{each}")._replace(first_seen=NOW + at) for each, at in times.items()]
