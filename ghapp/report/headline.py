@@ -63,8 +63,8 @@ class Headline(NamedTuple):
         state: of the offline or unknown runners that it is about; else empty.
         link: the page of GitHub where the step is taken; empty if it is none of GitHub's. A headline has a command or
             a link.
-        is_secondary: True for what no person of the platform has to act on: a loss of which nothing is left but late
-            successors, and jobs whose labels are misspelt. It comes after phantoms.
+        ranks_as: the kind in whose place of the order it comes, where no person of the platform has to act: a loss of
+            which nothing is left but successors, and jobs whose labels are misspelt. None: its own.
     """
 
     kind: HeadlineKind
@@ -81,7 +81,7 @@ class Headline(NamedTuple):
     shard: str = ""
     state: str = ""
     link: str = ""
-    is_secondary: bool = False
+    ranks_as: HeadlineKind | None = None
 
     @property
     def action(self) -> str:

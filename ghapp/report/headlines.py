@@ -75,8 +75,7 @@ def headlines(fleet: FleetView, pools: Sequence[PoolView], now: float) -> list[H
 
 def _urgency(headline: Headline) -> tuple[int, bool]:
     """Sort key: the order of kinds. What no person of the platform has to act on is below phantoms, which need one."""
-    kind = HeadlineKind.UNSEEN if headline.is_secondary else headline.kind
-    return _ORDER.index(kind), headline.severity is not Severity.CRITICAL
+    return _ORDER.index(headline.ranks_as or headline.kind), headline.severity is not Severity.CRITICAL
 
 
 def holding_up(fleet: FleetView, pools: Sequence[PoolView], now: float) -> list[Headline]:
@@ -249,7 +248,7 @@ def _unserved(fleet: FleetView, pools: Sequence[PoolView]) -> Iterator[Headline]
             f"{counted(len(jobs), 'job')} without a runner",
             len(jobs),
             f"without a runner: {reasons}",
-            is_secondary=not pool and all(each.meant_label for each in jobs),
+            ranks_as=HeadlineKind.UNSEEN if not pool and all(each.meant_label for each in jobs) else None,
         )
 
 

@@ -46,12 +46,16 @@ def loss_headlines(fleet: FleetView, pools: Sequence[PoolView], now: float) -> I
         last_request_at = last_of_all if pool.is_whole_fuse else _last_request(lost, pool.fuse)
         step, command = _step(fleet, pool, worst, unanswered, healed, last_request_at)
         progress = _progress(statuses, healed, worst)
-        if missing := _missing_at_once(fleet, pool, now):
+        missing = _missing_at_once(fleet, pool, now)
+        if missing:
             progress += f"; {len(missing):,} more {are(len(missing))} missing, and GitHub is asked for each"
         if pool.fuse.position is Position.STOPPED and not worst.is_stopped:
             name = "the fuse of all pools" if pool.is_whole_fuse else "the fuse"
             progress += f"; {name} is stopped: {FUSE_REASONS[pool.fuse.reason]}"
         effect = _effect(demand[pool.name]) if pool.name in demand else ""
+        if not missing and _is_settling(fleet, pool, statuses, healed):
+            yield _settling(pool, healed, effect, step, since)
+            continue
         yield Headline(
             HeadlineKind.LOST,
             Severity.CRITICAL if pool.waits_for_a_person else Severity.ATTENTION,
@@ -65,8 +69,38 @@ def loss_headlines(fleet: FleetView, pools: Sequence[PoolView], now: float) -> I
             f"{'' if pool.fuse.position is Position.CLOSED else f', fuse {pool.fuse_text}'}",
             len(lost),
             f"{len(lost)} lost: {progress}",
-            is_secondary=len(unanswered) == len(lost) and step.startswith(BY_ITSELF),
+            ranks_as=HeadlineKind.UNSEEN if len(unanswered) == len(lost) and step.startswith(BY_ITSELF) else None,
         )
+
+
+def _is_settling(fleet: FleetView, pool: PoolView, statuses: Sequence[ReplacementStatus], healed: int) -> bool:
+    """True if most of a pool's losses have healed, and nothing is left to be requested for the others."""
+    is_all_requested = all(each.stage is ReplacementStage.REQUESTED for each in statuses)
+    goes_on = fleet.view.survey.failing_since is None and not pool.waits_for_a_person
+    return is_all_requested and goes_on and healed >= HEALED_FOR_EACH_HIDDEN * len(statuses)
+
+
+def _settling(pool: PoolView, healed: int, effect: str, step: str, since: float) -> Headline:
+    """Returns the headline of a loss of which nothing is left but the last successors.
+
+    The pool's own newcomers may hide them, so that it comes after all that is worse than jobs that wait long.
+    """
+    left = len(pool.lost)
+    rest = "the successor of 1 is not seen yet" if left == 1 else f"the successors of {left:,} are not seen yet"
+    return Headline(
+        HeadlineKind.LOST,
+        Severity.ATTENTION,
+        f"{healed:,} of {counted(healed + left, 'lost runner')} of {pool.name} are replaced, and {rest}{effect}.",
+        step,
+        "",
+        since,
+        runners_page(pool.name, State.INVALIDATED),
+        pool.name,
+        f"{counted(left, 'successor')} not seen yet",
+        left,
+        f"{left} not seen yet",
+        ranks_as=HeadlineKind.SLOW,
+    )
 
 
 def _healed_together(pool: PoolView, since: float, patience: float) -> tuple[float, int]:
@@ -212,12 +246,10 @@ def _step(
             return "wait: replacement goes on by itself once runners can be read", ""
         case _ if last_request_at is not None:
             by = clock_time(last_request_at + fleet.fuse_limits.prove_seconds)
-            expected = f"nothing to do: replacement goes on by itself; successors are expected by {by}"
-            is_most = healed >= HEALED_FOR_EACH_HIDDEN * len(pool.lost)
-            return (
-                f"{expected}; those that other newcomers hide are not awaited after that" if is_most else expected,
-                "",
-            )
+            if healed >= HEALED_FOR_EACH_HIDDEN * len(pool.lost):
+                them, they_are = ("it", "it is") if len(pool.lost) == 1 else ("them", "they are")
+                return f"nothing to do: {they_are} expected by {by}; other new runners of the pool may hide {them}", ""
+            return f"nothing to do: replacement goes on by itself; successors are expected by {by}", ""
         case _:
             return "nothing to do: replacement goes on by itself", ""
 

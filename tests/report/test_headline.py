@@ -380,11 +380,41 @@ def test_successors_that_are_online_stay_counted_until_all_losses_that_overlap_h
     assert (headline.since, "successor" in headline.sentence) == (NOW - 30, False)
 
 
-@pytest.mark.parametrize(("healed_count", "is_said"), [(1, False), (2, True)])
-def test_once_most_have_healed_the_step_says_that_hidden_successors_are_not_awaited(healed_count, is_said):
-    heals = [healed(3 + number, NOW - 5) for number in range(healed_count)]
-    headline = found(online(1), requested(2, NOW - 20), *heals)[0]
-    assert ("; those that other newcomers hide are not awaited after that" in headline.step) is is_said
+REQUESTED = [requested(2, NOW - 20)]
+HEALED_PAIR = [healed(number, NOW - 5) for number in (3, 4)]
+SETTLING = "2 of 3 lost runners of linux-4vcpu are replaced, and the successor of 1 is not seen yet"
+
+
+@pytest.mark.parametrize(
+    ("runners", "more", "is_settling"),
+    [
+        ([*REQUESTED, *HEALED_PAIR], {}, True),
+        ([*REQUESTED, HEALED_PAIR[0]], {}, False),
+        ([*REQUESTED, *HEALED_PAIR, lost(5)], {}, False),
+        ([*REQUESTED, *HEALED_PAIR], {"survey": survey(failing_since=NOW - 9, failure="Unauthorized")}, False),
+        ([*REQUESTED, *HEALED_PAIR], {"fuses": {POOL: replace(proving(), position=Position.STOPPED)}}, False),
+        ([*REQUESTED, *HEALED_PAIR, *(suspect(number) for number in range(10, 15))], {}, False),
+    ],
+    ids=[
+        "two thirds have healed",
+        "half of them",
+        "another one is not requested",
+        "runners cannot be read",
+        "the fuse is stopped",
+        "more are missing at once",
+    ],
+)
+def test_the_last_successors_of_a_loss_are_a_headline_below_what_waits_for_anybody(runners, more, is_settling):
+    headline = next(each for each in found(online(1), *runners, **more) if each.kind is HeadlineKind.LOST)
+    assert headline.sentence.startswith(SETTLING) is is_settling
+    assert (headline.ranks_as is HeadlineKind.SLOW) is is_settling
+    assert not is_settling or headline.step.startswith("nothing to do: it is expected by ")
+
+
+def test_jobs_whose_labels_are_misspelt_come_before_the_last_successors():
+    jobs = [waiting(1, pool="secret-project", meant="gpu")]
+    kinds = [each.kind for each in found(online(1), *REQUESTED, *HEALED_PAIR, unserved=jobs)]
+    assert kinds == [HeadlineKind.UNSERVED, HeadlineKind.LOST]
 
 
 def test_runners_that_are_missing_beside_lost_ones_are_in_the_headline_of_the_loss():
