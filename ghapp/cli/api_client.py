@@ -429,7 +429,9 @@ class ApiClient:
         except NoSuchObjectError:
             raise UnknownOrgError(no_such_org(org, known)) from None
         except ConfigurationError as error:
-            raise ConfigurationError(f"{meant(org, known, 'the token reads')}; {error}") from None
+            if nearest(org, known) is None:
+                raise
+            raise ConfigurationError(f"{org}: {meant(org, known, 'the token reads')}") from error
 
     async def _pages(self, path: str, key: str, chosen: dict[str, Any] | None = None) -> AsyncIterator[Any]:
         """Yields the items of all pages of a list."""

@@ -46,7 +46,9 @@ def deaths(
     if web:
         open_page(pages.selected("deaths", pool=pool, cause=cause) if (pages := links_of(org)) else links("").home)
         return
-    found = query_of_pool(lambda client: client.deaths(org, pool, cause, limit), org, pool)
+    found = query_of_pool(lambda client: client.deaths(org, pool, cause, limit + 1), org, pool)
+    has_more = len(found) > limit
+    found = found[:limit]
     if sort != "time":
         found.sort(key=lambda each: each[sort])
     if output.is_json:
@@ -56,4 +58,4 @@ def deaths(
 
     from ghapp.terminal.death_tables import deaths_table
 
-    show(deaths_table(found, limit, time.time(), are_clean=cause == Cause.CLEAN_EXIT))
+    show(deaths_table(found, time.time(), has_more=has_more, are_clean=cause == Cause.CLEAN_EXIT))

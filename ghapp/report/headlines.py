@@ -243,7 +243,7 @@ def _unserved(fleet: FleetView, pools: Sequence[PoolView]) -> Iterator[Headline]
             step,
             shell_command("ghapp", "jobs", "--unserved", "--org", fleet.org),
             min(each.job.queued_at for each in jobs),
-            f"jobs?{urlencode({'pool': pool})}" if pool else "jobs",
+            f"jobs?{urlencode({'state': 'unserved'} | ({'pool': pool} if pool else {}))}",
             pool,
             f"{counted(len(jobs), 'job')} without a runner",
             len(jobs),

@@ -17,6 +17,7 @@ from ghapp.sandbox.config import PoolPods
 from ghapp.sandbox.controller import Controller
 from ghapp.sandbox.fleet.runners import Runner
 from ghapp.sandbox.organizations import Organization
+from ghapp.sandbox.people import READ_BY_MEMBERS
 from ghapp.sandbox.world import World
 
 NAMESPACE = "runners"
@@ -96,8 +97,13 @@ class FleetPods:
     # Failures
 
     def out_of_memory(self, org: Organization) -> RunnerPod | None:
-        """Kills the container of a runner with a job; returns its pod, None if no runner in the cluster has one."""
-        pod = next((each for each in self._of(org) if each.runner.job is not None), None)
+        """Kills the container of a runner with a job; returns its pod, None if no runner in the cluster has one.
+
+        A job of a repository that members read is preferred, so that its developer can be looked for.
+        """
+        busy = ((each.runner.job, each) for each in self._of(org))
+        known = [(job.repository.name not in READ_BY_MEMBERS, pod) for job, pod in busy if job is not None]
+        pod = min(known, key=lambda each: each[0], default=(True, None))[1]
         if pod is not None:
             self._cluster.container_ends(
                 NAMESPACE, pod.name, exit_code=KILLED, reason="OOMKilled", log=OUT_OF_MEMORY_LOG

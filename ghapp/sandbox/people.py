@@ -57,6 +57,10 @@ PEOPLE = (
 """The owner, the member, the outside collaborator and the stranger. `mona` is also the sender of every delivery."""
 
 
+READ_BY_MEMBERS = frozenset(name for person in PEOPLE if person.member for name in person.repositories or ())
+"""The repositories of an organization that its members read."""
+
+
 def person_called(login: str | None) -> Person | None:
     """Returns the person of a login; None if there is none."""
     return next((each for each in PEOPLE if each.login == login), None)

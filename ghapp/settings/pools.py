@@ -61,7 +61,7 @@ _Flaw = tuple[tuple[str, ...], str]
 
 def _flaws(pool: PoolSettings) -> Iterator[_Flaw]:
     if not pool.labels:
-        yield ("labels",), f' labels: missing; ["{EVERY_RUNNER}"] takes every runner'
+        yield ("labels",), f' labels: missing or empty; ["{EVERY_RUNNER}"] takes every runner'
     if EVERY_RUNNER in pool.labels and len(pool.labels) > 1:
         yield ("labels",), f' labels: "{EVERY_RUNNER}" takes every runner, so it must be the only label'
     if pool.replacer in ("arc", "pods") and not pool.namespace:

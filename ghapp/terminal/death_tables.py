@@ -17,14 +17,14 @@ MOST_SHARED = 5
 
 
 def deaths_table(
-    documents: Sequence[Mapping[str, Any]], limit: int, now: float, *, are_clean: bool = False
+    documents: Sequence[Mapping[str, Any]], now: float, *, has_more: bool = False, are_clean: bool = False
 ) -> RenderableType:
     """Returns a row per death, what several deaths have in common, and what to do by cause.
 
     Args:
         documents: the deaths.
-        limit: the number asked for.
         now: epoch seconds.
+        has_more: True if there are older ones.
         are_clean: True if clean exits were asked for, which are no deaths.
     """
     rows = new_table("org", "ended" if are_clean else "died", "runner", "pool", "node", "cause", "reason", "job")
@@ -37,7 +37,7 @@ def deaths_table(
     count = count_line(len(documents), len(documents), "clean exit" if are_clean else "death")
     if not documents and not are_clean:
         count.append("; one that no container shows is known within two minutes of its job's end")
-    if len(documents) == limit:
+    if has_more:
         count.append("; older ones are not counted, --limit shows more")
     parts: list[RenderableType] = [
         count,

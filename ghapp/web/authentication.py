@@ -43,7 +43,9 @@ class Authenticator:
             challenge = {"WWW-Authenticate": f'Bearer error="insufficient_scope", scope="{scope}"'}
             create = shell_command("ghapp", "token", "create", "--org", org, "--scope", scope)
             raise HTTPException(
-                403, f"this token has no scope {scope} for {org}; create one with `{create}`", challenge
+                403,
+                f"this token has no scope {scope} for {org}; an admin of ghapp makes one with `{create}`",
+                challenge,
             )
         return token
 

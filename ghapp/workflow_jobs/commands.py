@@ -31,7 +31,7 @@ from ghapp.workflow_jobs.documents import JobDocument, list_order
 from ghapp.workflow_jobs.job import SHORTEST_SHA, JobSearch, PullReference, is_sha
 from ghapp.workflow_jobs.reason import STUCK
 
-STATE_OF_PAGE = {"unserved": "queued", "failed": "over"}
+STATE_OF_PAGE = {"failed": "over"}
 """The states of a job that the page can be asked for, by those of the command that it has not."""
 
 
@@ -130,7 +130,7 @@ def jobs(
     show(jobs_table(found, limit, time.time()))
 
 
-NEEDS_ITS_ORG = "the id of a job needs its ORG, because several organizations are known, or none"
+NEEDS_ITS_ORG = "the id of a job needs its ORG unless exactly one organization is known (`ghapp doctor` lists them)"
 
 
 @click.command(cls=OutputCommand, short_help="Show a job's whole story: why it waits, how it ended.")

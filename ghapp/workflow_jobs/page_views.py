@@ -28,6 +28,9 @@ OPEN = ""
 """The state of a query without one: queued and running jobs."""
 
 EVERY = "all"
+UNSERVED = "unserved"
+"""Queued jobs that cannot start by themselves."""
+
 NO_DEATHS: Mapping[int, str] = {}
 
 BAD = frozenset({"failure", "timed_out"})
@@ -136,7 +139,7 @@ class JobsPageView(NamedTuple):
 def read_query(given: Mapping[str, str]) -> JobsQuery:
     """Returns the query of an address; raises UnknownValueError for a filter that does not exist."""
     return JobsQuery(
-        state=choice_of(given, "state", (*JOB_STATES, EVERY), OPEN),
+        state=choice_of(given, "state", (*JOB_STATES, UNSERVED, EVERY), OPEN),
         pool=filter_of(given, "pool"),
         text=text_of(given),
         page=page_of(given),
@@ -222,6 +225,9 @@ def mark_of(line: JobLine) -> str:
 def _matches(line: JobLine, query: JobsQuery) -> bool:
     if query.state == OPEN:
         if line.state == "over":
+            return False
+    elif query.state == UNSERVED:
+        if not line.stuck:
             return False
     elif query.state not in (EVERY, line.state):
         return False

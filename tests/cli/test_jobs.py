@@ -134,7 +134,7 @@ async def test_jobs_that_ended_are_listed_from_the_latest_on_and_those_that_fail
     ("options", "address"),
     [
         (["--queued"], "/orgs/acme/jobs?state=queued"),
-        (["--unserved"], "/orgs/acme/jobs?state=queued"),
+        (["--unserved"], "/orgs/acme/jobs?state=unserved"),
         (["--failed", "--pool", "gpu"], "/orgs/acme/jobs?pool=gpu&state=over"),
         ([], "/orgs/acme/jobs"),
     ],

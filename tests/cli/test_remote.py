@@ -175,7 +175,7 @@ async def test_a_token_that_lacks_a_scope_is_answered_with_the_command_for_one_t
     answer = await site.ask(*words, GHAPP_TOKEN=secret)
     assert answer.returncode == 2
     text = " ".join((answer.stdout + answer.stderr).split())
-    assert "create one with `ghapp token create --org acme --scope admin`" in text
+    assert "an admin of ghapp makes one with `ghapp token create --org acme --scope admin`" in text
     assert "docs/configuration.md" not in text
     assert "correct this first" not in text, "it is no mistake of the set-up"
     assert (answer.stdout, answer.stderr.count("\n")) == ("", 1)
@@ -234,7 +234,7 @@ async def test_given_up_deliveries_are_listed_for_an_admin_of_every_org(site, re
     line = one_line(await site.ask("deliveries", "dead"), 2)
     assert line.startswith("ghapp: GHAPP_TOKEN: ")
     assert line.endswith(
-        "answered 403: this token has no scope admin for globex; create one with `ghapp token create --org globex --scope admin`"
+        "answered 403: this token has no scope admin for globex; an admin of ghapp makes one with `ghapp token create --org globex --scope admin`"
     )
 
 

@@ -48,8 +48,8 @@ class Site:
         (found,) = [each["state"] for each in statuses if each["name"] == container]
         return found
 
-    def starts_a_job(self, pool):
-        (job_id,) = self.github.control.queue("acme", labels=[pool])
+    def starts_a_job(self, pool, repository=None):
+        (job_id,) = self.github.control.queue("acme", labels=[pool], repository=repository)
         self.follow()
         return self.fleet.jobs[job_id]
 
@@ -115,6 +115,11 @@ def test_a_runner_without_a_registration_is_replaced_when_its_object_is_deleted(
     site.follow(60)
     assert len(site.runners(pool)) == 3
     assert {each.replaces for each in site.runners(pool).values()} == {None, lost}
+
+
+def test_out_of_memory_hits_a_job_of_a_repository_that_members_read_if_there_is_one(site):
+    hidden, read = site.starts_a_job("arc", "infra"), site.starts_a_job("arc", "api")
+    assert [site.github.control.out_of_memory("acme") for _ in range(3)] == [read.id, hidden.id, 0]
 
 
 @pytest.mark.parametrize("pool", ["arc", "own"])

@@ -19,7 +19,7 @@ TABLES = {
     "budget = 3": "[budget]: must be a table",
     "[evidence]\nstale_seconds = 30": "[evidence] stale_seconds: 30 is less than [sweep] interval_seconds, 60: each "
     "runner would be unknown between two sweeps; it takes at least the interval",
-    POOL.format(name="a"): '[[pools]] a labels: missing; ["*"] takes every runner',
+    POOL.format(name="a"): '[[pools]] a labels: missing or empty; ["*"] takes every runner',
     POOL.format(name="b")
     + "labels = 3\nrerun = { mode = 'x', per_hour = 0 }": "[[pools]] b labels: 3 is not valid; it "
     "takes a list of strings\n[[pools]] b rerun mode: 'x' is not valid; it takes one of off, button, auto\n[[pools]] b "

@@ -164,7 +164,7 @@ OUTPUTS = {
     "why": job_tables.job_explanations([WAITING]),
     "why: a dead runner": job_tables.job_explanations([WAITING | {"why": None, "state": "over", "summary": SENTENCE}]),
     "jobs: none": job_tables.no_jobs("queued", ["acme/api#3"], [f"pool {name('p')}", name("o")]),
-    "deaths": death_tables.deaths_table([DEATH], 1, NOW),
+    "deaths": death_tables.deaths_table([DEATH], NOW),
     "doctor": tables.findings_table(FINDINGS),
     "doctor: count": tables.findings_text(FindingCounts.of(FINDINGS), f"https://{name('h')}"),
     "token list": tables.tokens_table([SimpleNamespace(**TOKEN)], NOW),

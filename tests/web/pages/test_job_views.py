@@ -70,6 +70,7 @@ def test_jobs_that_cannot_start_come_first_then_queued_then_running_then_complet
     [
         (JobsQuery(), [1, 2, 3]),
         (JobsQuery("queued"), [1, 2]),
+        (JobsQuery("unserved"), [1]),
         (JobsQuery("running"), [3]),
         (JobsQuery("over"), [4]),
         (JobsQuery("all"), [1, 2, 3, 4]),
@@ -101,7 +102,7 @@ def test_a_query_is_parsed_from_its_own_address_and_an_unknown_state_is_refused(
     for page in ("-1", "x", "٣", str(10 * HIGHEST_PAGE)):
         assert read_query({"state": "", "page": page}) == JobsQuery()
     with pytest.raises(
-        UnknownValueError, match=r"^This page has no state=dead; known are all, over, queued, running\.$"
+        UnknownValueError, match=r"^This page has no state=dead; known are all, over, queued, running, unserved\.$"
     ):
         read_query({"state": "dead"})
 
