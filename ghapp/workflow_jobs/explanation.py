@@ -143,7 +143,7 @@ def usual_wait(median: str) -> str:
 
 def _busy(queue: JobQueue, _job: Job, placement: Placement) -> _Words:
     online, pool = placement.count("online"), placement.pool
-    text = f"{_all_runners(online)} of {placement.pools} {are(online)} busy"
+    text = f"{_all_runners(online, 'online runner')} of {placement.pools} {are(online)} busy"
     typical = queue.typical_wait_seconds(pool)
     usual = "no job of the pool started within the last hour"
     if typical is not None:
@@ -256,8 +256,8 @@ _WORDS = {
 }
 
 
-def _all_runners(count: int) -> str:
-    return "the only runner" if count == 1 else f"all {count} runners"
+def _all_runners(count: int, what: str = "runner") -> str:
+    return f"the only {what}" if count == 1 else f"all {count} {what}s"
 
 
 def _lost(count: int, pool: str) -> str:

@@ -109,7 +109,7 @@ async def test_a_failed_job_has_what_it_failed_by_in_its_row(known):
 async def test_the_text_has_the_reason_and_the_number_of_jobs_not_shown(known):
     await three_jobs(known)
     shown = (await known.ask("jobs", "--sort", "age", "--limit", "2")).stdout
-    assert " AllBusy (1 job): the only runner of linux-4vcpu is busy → wait\n" in shown
+    assert " AllBusy (1 job): the only online runner of linux-4vcpu is busy → wait\n" in shown
     assert "linux-1" in shown
     assert shown.startswith(" 2 of 3 jobs; 2 queued, 1 running\n")
     assert shown.endswith(" 1 more; --limit 3 shows all\n")

@@ -145,7 +145,7 @@ def test_a_row_has_the_workflow_and_the_address_of_the_jobs_page():
 def test_a_time_is_text_in_a_sentence_that_is_plain_otherwise():
     summary = rendered([waiting()], [busy()], listed_at=NOW).summary
     assert (
-        "**The only runner of linux-4vcpu is busy, as of the last list, 14:13:20 UTC; no later list could be read.** (`AllBusy`)"
+        "**The only online runner of linux-4vcpu is busy, as of the last list, 14:13:20 UTC; no later list could be read.** (`AllBusy`)"
         in summary
     )
 

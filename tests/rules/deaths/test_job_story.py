@@ -65,7 +65,7 @@ BY_HAND = "; to run it again unchanged: `gh run rerun --job 7 --repo acme/api`"
 @pytest.mark.parametrize(
     ("known", "outcome", "events"),
     [
-        (QUEUED, JobOutcome(), [f"waits: the only runner of {POOL} is busy"]),
+        (QUEUED, JobOutcome(), [f"waits: the only online runner of {POOL} is busy"]),
         (
             QUEUED._replace(waiting=True),
             JobOutcome(),

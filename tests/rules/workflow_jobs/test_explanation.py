@@ -134,7 +134,7 @@ def test_the_typical_wait_is_the_median_of_the_jobs_that_started_within_the_hour
     running = [started(13, 600, NOW - 3600, "running")]
     found = explained([busy(), busy()], running, ended=waits)
     assert found.typical_wait_seconds == 90
-    assert found.text == "all 2 runners of linux-4vcpu are busy"
+    assert found.text == "all 2 online runners of linux-4vcpu are busy"
     assert found.next[0] == ("wait", "median wait 1 min 30 s (the jobs that started last)")
     assert explained([busy()]).typical_wait_seconds is None
 
@@ -337,7 +337,7 @@ def test_without_known_steps_the_versions_are_still_shown():
         (
             job(),
             [busy()],
-            "the only runner of linux-4vcpu is busy, as of the last list, 14:13:20 UTC; no later list could be read",
+            "the only online runner of linux-4vcpu is busy, as of the last list, 14:13:20 UTC; no later list could be read",
         ),
         (
             job(labels=("gpu",)),

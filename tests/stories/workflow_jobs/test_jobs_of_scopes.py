@@ -225,7 +225,7 @@ async def test_a_job_of_a_repository_is_explained_by_its_runners_and_the_organiz
         reason, text = await why(app, api)
         assert (reason, text) == (
             QueueReason.ALL_BUSY,
-            f"all 2 runners of {OWN} and {OWN} of acme are busy",
+            f"all 2 online runners of {OWN} and {OWN} of acme are busy",
         )
         app.sandbox.control.take_offline("acme", count=2, pool="both")
         for _ in range(2):
