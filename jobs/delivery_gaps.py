@@ -32,8 +32,7 @@ from ghapp.runners.delivery_lag import (
     log_after_failure,
     may_be_explained,
 )
-from ghapp.runners.evidence import Evidence, Survey
-from ghapp.runners.verdict import missing_since
+from ghapp.runners.evidence import Evidence, Survey, missing_since
 from jobs.context import JobContext
 
 OVERLAP_SECONDS = 600.0

@@ -13,8 +13,7 @@ from datetime import UTC, datetime
 from ghapp.deaths.death import Death, is_of
 from ghapp.pods.never_started import why_not_started
 from ghapp.pods.pod import Pod
-from ghapp.runners.evidence import Evidence
-from ghapp.runners.verdict import missing_since
+from ghapp.runners.evidence import Evidence, missing_since
 from ghapp.untrusted_text import one_line
 
 LONGEST_LINE = 160

@@ -20,8 +20,8 @@ from ghapp.remediation.healing import (
     SUCCESSOR_PATIENCE_SECONDS,
     lost_since,
 )
-from ghapp.runners.evidence import Evidence, PastLoss
-from ghapp.runners.verdict import Reason, State, Verdict, is_absent, is_zombie
+from ghapp.runners.evidence import Evidence, PastLoss, is_absent
+from ghapp.runners.verdict import Reason, State, Verdict, is_zombie
 
 
 class LossEnd(StrEnum):

@@ -20,8 +20,8 @@ from typing import NamedTuple
 
 from ghapp.incidents.history import STEP_SECONDS, step_of
 from ghapp.remediation.decision import is_undisturbed
-from ghapp.runners.evidence import Evidence, Survey
-from ghapp.runners.verdict import Limits, State, is_absent, judge
+from ghapp.runners.evidence import Evidence, Survey, is_absent
+from ghapp.runners.verdict import Limits, State, judge
 
 
 class Settled(NamedTuple):

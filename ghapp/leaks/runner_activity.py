@@ -6,8 +6,8 @@ from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
 from ghapp.runners.delivery_lag import DeliveryGap, may_have_begun_a_job
-from ghapp.runners.evidence import Evidence, Survey, covered_seconds, observed_at
-from ghapp.runners.verdict import is_absent, is_offline_too_long, missing_since
+from ghapp.runners.evidence import Evidence, Survey, covered_seconds, is_absent, missing_since, observed_at
+from ghapp.runners.verdict import is_offline_too_long
 
 Patience = Callable[[Evidence], float | None]
 """Returns `replace_offline_after_seconds` of a runner's pool; None if the pool does not replace offline runners."""

@@ -13,15 +13,9 @@ from typing import NamedTuple
 
 from ghapp.pods.blockers import Blocker
 from ghapp.pods.pod import ARC_KIND, EphemeralRunner, Pod, is_in, registered_at
-from ghapp.runners.evidence import Evidence
+from ghapp.runners.evidence import Evidence, is_absent, missing_since
 from ghapp.runners.remains import RemainsKind
-from ghapp.runners.verdict import (
-    LONGEST_JOB_SECONDS,
-    is_absent,
-    may_run_an_unknown_job,
-    missing_since,
-    unknown_job_seconds,
-)
+from ghapp.runners.verdict import LONGEST_JOB_SECONDS, may_run_an_unknown_job, unknown_job_seconds
 
 
 class DeletionVerdict(StrEnum):

@@ -13,9 +13,8 @@ from typing import NamedTuple, Protocol
 from ghapp.installations.pool_matching import ScaledRule, runner_pool
 from ghapp.pods.pod import EphemeralRunner, Pod, is_fresh
 from ghapp.pods.reconcile import NamespaceSnapshot, pod_locations
-from ghapp.runners.evidence import Evidence
+from ghapp.runners.evidence import Evidence, is_absent, missing_since
 from ghapp.runners.remains import RemainsKind
-from ghapp.runners.verdict import is_absent, missing_since
 
 IN_CLUSTER = frozenset({"arc", "pods"})
 """Replacers whose runners are pods of the same name, or ARC's objects."""

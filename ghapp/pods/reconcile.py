@@ -10,8 +10,8 @@ from ghapp.pods.phantom_kinds import Phantom
 from ghapp.pods.phantoms import ListedRunner, PhantomInputs, PhantomLimits, phantoms
 from ghapp.pods.pod import ARC_KIND, EphemeralRunner, Pod, is_fresh
 from ghapp.pods.scale_sets import ScaleSet, inflated_demand
-from ghapp.runners.evidence import Evidence, Survey
-from ghapp.runners.verdict import Limits, State, is_absent, is_spent, judge, missing_since, silent_since
+from ghapp.runners.evidence import Evidence, Survey, is_absent, missing_since
+from ghapp.runners.verdict import Limits, State, is_spent, judge, silent_since
 from ghapp.workflow_jobs.job import Job
 
 

@@ -19,8 +19,7 @@ from ghapp.pods.phantom_kinds import ADVICE, Phantom, PhantomReason, command_of
 from ghapp.remediation.status import ReplacementStage
 from ghapp.report.fleet import FleetView
 from ghapp.report.markdown import code, cut, heading, row
-from ghapp.runners.evidence import Evidence
-from ghapp.runners.verdict import is_absent
+from ghapp.runners.evidence import Evidence, is_absent
 from ghapp.wording import time_of
 
 MOST_NAMES = 10

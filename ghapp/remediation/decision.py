@@ -34,7 +34,7 @@ from ghapp.remediation.fuse_moves import after_moves, with_runners
 from ghapp.remediation.job_proof import KnownJobs
 from ghapp.remediation.plan import Candidate, Plan, PoolCapacity, RemediationLimits, plan
 from ghapp.runners.deletion_progress import is_deferred
-from ghapp.runners.evidence import Evidence, Survey
+from ghapp.runners.evidence import Evidence, Survey, is_absent
 from ghapp.runners.transitions import published_state
 from ghapp.runners.verdict import Limits, State, is_offline_too_long, judge, runs_a_job, silent_since
 
@@ -422,7 +422,7 @@ def is_undisturbed(evidence: Evidence) -> bool:
 
     No judgement is needed for that: such a runner is healthy, starting, retired or unknown.
     """
-    is_present = evidence.absent_since is None and evidence.missing_at is None and evidence.offline_since is None
+    is_present = not is_absent(evidence) and evidence.offline_since is None
     return is_present and not evidence.state and not _has_loss(evidence)
 
 

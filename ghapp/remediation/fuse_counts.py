@@ -12,16 +12,8 @@ from ghapp.remediation.churn import Newcomers, newcomers
 from ghapp.remediation.fuse import Fuse, FuseCounts, FuseLimits
 from ghapp.remediation.healing import HEALED_WITHIN_SECONDS
 from ghapp.remediation.job_proof import KnownJobs, are_lost_by_jobs
-from ghapp.runners.evidence import Evidence, Survey, covered_seconds
-from ghapp.runners.verdict import (
-    State,
-    is_absent,
-    is_offline_too_long,
-    may_run_an_unknown_job,
-    missing_since,
-    needs_no_replacement,
-    runs_a_job,
-)
+from ghapp.runners.evidence import Evidence, Survey, covered_seconds, is_absent, missing_since
+from ghapp.runners.verdict import State, is_offline_too_long, may_run_an_unknown_job, needs_no_replacement, runs_a_job
 
 Members = Iterable[tuple[Evidence, State]]
 """The runners of a pool, each with its current state."""

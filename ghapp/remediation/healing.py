@@ -15,9 +15,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from ghapp.runners.evidence import LIST_LASTS_SECONDS, Evidence, Survey, covered_seconds
+from ghapp.runners.evidence import LIST_LASTS_SECONDS, Evidence, Survey, covered_seconds, is_absent, missing_since
 from ghapp.runners.outdated import gets_no_jobs
-from ghapp.runners.verdict import is_absent, missing_since
 
 HEALED_WITHIN_SECONDS = 3600.0
 """A newcomer that came online later than this after the request is not its result."""

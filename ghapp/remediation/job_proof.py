@@ -26,9 +26,9 @@ from math import inf
 from typing import NamedTuple
 
 from ghapp.remediation.fuse import FuseLimits
-from ghapp.runners.evidence import Evidence, Survey, covered_seconds
+from ghapp.runners.evidence import Evidence, Survey, covered_seconds, is_absent, missing_since
 from ghapp.runners.outdated import gets_no_jobs
-from ghapp.runners.verdict import State, is_absent, missing_since
+from ghapp.runners.verdict import State
 
 Member = tuple[Evidence, State]
 

@@ -21,14 +21,13 @@ from ghapp.remediation.healing import SUCCESSOR_PATIENCE_SECONDS, awaits_success
 from ghapp.remediation.pause import Pause
 from ghapp.remediation.plan import Mode
 from ghapp.remediation.steps import ReplacementPath, may_act
-from ghapp.runners.evidence import Evidence, Survey
+from ghapp.runners.evidence import Evidence, Survey, is_absent
 from ghapp.runners.failed_calls import failed_calls, retry_at
 from ghapp.runners.verdict import (
     Reason,
     State,
     Verdict,
     deferred_at,
-    is_absent,
     may_run_an_unknown_job,
     needs_no_replacement,
     runs_a_job,

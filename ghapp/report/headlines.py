@@ -29,8 +29,9 @@ from ghapp.report.loss_headlines import (
     pause_headlines,
     suspect_headlines,
 )
+from ghapp.runners.evidence import is_absent
 from ghapp.runners.next_attempt import NEEDS_AN_OWNER, blindness_of
-from ghapp.runners.verdict import Limits, Reason, State, is_absent
+from ghapp.runners.verdict import Limits, Reason, State
 from ghapp.untrusted_text import shell_command
 from ghapp.versions.advice import version_text
 from ghapp.versions.lifetime import Urgency, VersionState

@@ -17,9 +17,9 @@ from ghapp.remediation.plan import Mode
 from ghapp.remediation.status import ReplacementStatus, ReplacementTerms, replacement_status
 from ghapp.remediation.steps import may_terminate, replacement_path
 from ghapp.report.documents import HealthDocument, health_document
-from ghapp.runners.evidence import Evidence, Survey
+from ghapp.runners.evidence import Evidence, Survey, is_absent, missing_since
 from ghapp.runners.outdated import ended_without_job, refusals
-from ghapp.runners.verdict import Limits, Verdict, is_absent, judge, missing_since
+from ghapp.runners.verdict import Limits, Verdict, judge
 from ghapp.versions.advice import VersionStep, fleet_kind, target_version, version_steps
 from ghapp.versions.counts import REFUSED_SECONDS, PoolVersion, count_versions
 from ghapp.versions.lifetime import (

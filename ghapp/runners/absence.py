@@ -22,20 +22,13 @@ from ghapp.runners.evidence import (
     Fold,
     Registration,
     Survey,
+    is_absent,
     looks_hosted,
+    missing_since,
     with_blind_span,
 )
 from ghapp.runners.failed_calls import call_answered, doubled, may_call, retry_at
-from ghapp.runners.verdict import (
-    Limits,
-    Reason,
-    State,
-    is_absent,
-    judge,
-    missing_since,
-    runs_a_job,
-    unknown_job_seconds,
-)
+from ghapp.runners.verdict import Limits, Reason, State, judge, runs_a_job, unknown_job_seconds
 from ghapp.untrusted_text import LONGEST_WORD, one_line
 from ghapp.wording import bounded, counted
 

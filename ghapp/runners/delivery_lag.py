@@ -10,9 +10,9 @@ from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
-from ghapp.runners.evidence import LIST_LASTS_SECONDS, Evidence, Survey, covered_seconds
+from ghapp.runners.evidence import LIST_LASTS_SECONDS, Evidence, Survey, covered_seconds, is_absent, missing_since
 from ghapp.runners.observations import LIST_LAG_SECONDS
-from ghapp.runners.verdict import deferred_at, is_absent, missing_since
+from ghapp.runners.verdict import deferred_at
 from ghapp.wording import duration
 
 HOLD_SECONDS = 3600.0

@@ -243,6 +243,17 @@ class Evidence(NamedTuple):
         return self.job_id
 
 
+def is_absent(evidence: Evidence) -> bool:
+    """True if GitHub last reported the runner as missing."""
+    return evidence.absent_since is not None or evidence.missing_at is not None
+
+
+def missing_since(evidence: Evidence) -> float:
+    """Returns when GitHub first reported an absent runner as missing: by a list, or by a 404 (epoch seconds)."""
+    times = [at for at in (evidence.absent_since, evidence.missing_at) if at is not None]
+    return min(times)
+
+
 Fold = Callable[[Evidence | None], Evidence | None]
 """Adds one observation. Input None: unknown runner. Returning the same object: no change. Returning None: delete."""
 

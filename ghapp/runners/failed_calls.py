@@ -7,8 +7,7 @@ the budget or a rate limit holds back are not counted: none is sent meanwhile. P
 
 from __future__ import annotations
 
-from ghapp.runners.evidence import Evidence, FailedCalls
-from ghapp.runners.verdict import is_absent, missing_since
+from ghapp.runners.evidence import Evidence, FailedCalls, is_absent, missing_since
 
 
 def doubled(bounds: tuple[float, float], times: int) -> float:

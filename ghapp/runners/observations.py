@@ -13,16 +13,10 @@ from typing import Protocol
 
 from ghapp.runners import remains
 from ghapp.runners.deletion_progress import Deletion
-from ghapp.runners.evidence import Evidence, Fold, PastLoss, Registration, Survey, observed_at
+from ghapp.runners.evidence import Evidence, Fold, PastLoss, Registration, Survey, is_absent, missing_since, observed_at
 from ghapp.runners.failed_calls import doubled
 from ghapp.runners.remains import RemainsKind
-from ghapp.runners.verdict import (
-    is_absent,
-    may_run_an_unknown_job,
-    missing_since,
-    runs_a_job,
-    unknown_job_seconds,
-)
+from ghapp.runners.verdict import may_run_an_unknown_job, runs_a_job, unknown_job_seconds
 
 OVERTAKING_SECONDS = 180.0
 """No sweep or confirmation runs longer than this; see `ghapp.queue.jobs`."""

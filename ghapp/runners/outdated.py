@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from ghapp.runners.evidence import Evidence
+from ghapp.runners.evidence import Evidence, is_absent, missing_since
 from ghapp.runners.remains import PROCESS_ENDED
 
 WITHOUT_JOB_SECONDS = 60.0
@@ -28,7 +28,7 @@ def version_ended(evidence: Evidence, ended_at: float) -> Evidence:
     if evidence.outdated_at is not None or not _is_unused(evidence):
         return evidence
     marked = evidence._replace(outdated_at=max(evidence.first_seen, ended_at))
-    return evidence if _missing_since(evidence) is not None and not ended_without_job(marked) else marked
+    return evidence if is_absent(evidence) and not ended_without_job(marked) else marked
 
 
 def gets_no_jobs(evidence: Evidence) -> bool:
@@ -41,26 +41,21 @@ def ended_without_job(evidence: Evidence) -> bool:
 
     False if the cluster shows that its process runs, and for a runner that ghapp has begun to replace.
     """
-    since, outdated_at, last_listed_at = _missing_since(evidence), evidence.outdated_at, evidence.last_registered_at
-    if since is None or outdated_at is None or last_listed_at is None or not _is_unused(evidence):
+    outdated_at, last_registered_at = evidence.outdated_at, evidence.last_registered_at
+    if outdated_at is None or last_registered_at is None or not is_absent(evidence) or not _is_unused(evidence):
         return False
     is_begun = evidence.granted_at is not None or evidence.removed_at is not None
     is_running = evidence.remains is not None and evidence.remains.kind not in PROCESS_ENDED
-    is_at_once = outdated_at <= since and last_listed_at - outdated_at <= WITHOUT_JOB_SECONDS
+    is_at_once = outdated_at <= missing_since(evidence) and last_registered_at - outdated_at <= WITHOUT_JOB_SECONDS
     return is_at_once and not is_begun and not is_running
 
 
 def refusals(runners: Iterable[Evidence]) -> Iterator[tuple[str, float]]:
     """Yields the version of each runner that ended because it is too old, and when that was first seen."""
     for each in runners:
-        since = _missing_since(each)
-        if each.version and since is not None and ended_without_job(each):
-            yield each.version, since
+        if each.version and ended_without_job(each):
+            yield each.version, missing_since(each)
 
 
 def _is_unused(evidence: Evidence) -> bool:
     return evidence.ephemeral is True and evidence.job_id is None and not evidence.busy
-
-
-def _missing_since(evidence: Evidence) -> float | None:
-    return min((at for at in (evidence.absent_since, evidence.missing_at) if at is not None), default=None)

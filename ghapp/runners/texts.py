@@ -17,9 +17,9 @@ from ghapp.report.headline import runners_page
 from ghapp.report.links import PageLinks
 from ghapp.report.loss_headlines import blocker_text
 from ghapp.report.markdown import NOTHING, code, cut, heading, prose, row
-from ghapp.runners.evidence import Evidence
+from ghapp.runners.evidence import Evidence, is_absent
 from ghapp.runners.next_attempt import OVERDUE
-from ghapp.runners.verdict import Reason, State, is_absent
+from ghapp.runners.verdict import Reason, State
 from ghapp.wording import are, time_of
 
 LONGEST_WHY = 200

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from ghapp.runners.evidence import Evidence
-from ghapp.runners.verdict import State, Verdict, is_absent
+from ghapp.runners.evidence import Evidence, is_absent
+from ghapp.runners.verdict import State, Verdict
 
 ANSWERABLE_SECONDS = 24 * 3600.0
 """How long invalidated and retired runners stay in the API."""

@@ -10,7 +10,15 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
-from ghapp.runners.evidence import STALE_LIST_SECONDS, Evidence, Survey, covered_seconds, observed_at
+from ghapp.runners.evidence import (
+    STALE_LIST_SECONDS,
+    Evidence,
+    Survey,
+    covered_seconds,
+    is_absent,
+    missing_since,
+    observed_at,
+)
 from ghapp.runners.outdated import ended_without_job
 from ghapp.runners.remains import PROCESS_ENDED, RemainsKind
 
@@ -146,17 +154,6 @@ def _judged(evidence: Evidence, survey: Survey, now: float, limits: Limits, *, s
         reason = Reason.DELIVERIES_BEHIND if is_deferred else Reason.AWAITING_CONFIRMATION
         return State.SUSPECT, reason, missing_since(evidence)
     return _present(evidence, survey, now, limits)
-
-
-def is_absent(evidence: Evidence) -> bool:
-    """True if GitHub last reported the runner as missing."""
-    return evidence.absent_since is not None or evidence.missing_at is not None
-
-
-def missing_since(evidence: Evidence) -> float:
-    """Returns when GitHub first reported an absent runner as missing (epoch seconds)."""
-    times = [at for at in (evidence.absent_since, evidence.missing_at) if at is not None]
-    return min(times)
 
 
 def deferred_at(evidence: Evidence) -> float | None:

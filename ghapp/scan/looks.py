@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 from ghapp.pods.assigned_job import JobOfRun, job_observed
 from ghapp.runners.absence import GetResult, RunnerList, allow_for_churn, folds_of_get, folds_of_list, survey_after
-from ghapp.runners.evidence import Evidence, Survey
-from ghapp.runners.verdict import Limits, Reason, State, Verdict, is_absent, is_spent, judge
+from ghapp.runners.evidence import Evidence, Survey, is_absent
+from ghapp.runners.verdict import Limits, Reason, State, Verdict, is_spent, judge
 
 LONGEST_GAP_SECONDS = 300.0
 """Between the two lists: more is not covered by them."""

@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 from ghapp.installations.pool_matching import PoolMatcher, PoolRule
 from ghapp.remediation.healing import SUCCESSOR_PATIENCE_SECONDS
-from ghapp.runners.evidence import Evidence
+from ghapp.runners.evidence import Evidence, is_absent, missing_since
 from ghapp.runners.outdated import ended_without_job
-from ghapp.runners.verdict import is_absent, is_spent, missing_since, was_taken_down
+from ghapp.runners.verdict import is_spent, was_taken_down
 from ghapp.workflow_jobs.labels import normalized
 
 NOT_ASSIGNED_SECONDS = 60.0

@@ -22,8 +22,7 @@ from ghapp.pods.pod import Pod
 from ghapp.pods.pod_claim import Claimed, by_name
 from ghapp.remediation.fuse_moves import open_pools
 from ghapp.runners.delivery_lag import DeliveryGap, has_waited
-from ghapp.runners.evidence import Evidence, Survey
-from ghapp.runners.verdict import is_absent, missing_since
+from ghapp.runners.evidence import Evidence, Survey, is_absent, missing_since
 from ghapp.settings import Settings
 from ghapp.workflow_jobs.job import Job
 from jobs.context import JobContext

@@ -7,8 +7,7 @@ from ghapp.installations.pool_matching import runner_pool
 from ghapp.pods.deletion_guards import DeletionDecision, Preconditions
 from ghapp.pods.pod import is_fresh
 from ghapp.pods.pod_claim import by_name
-from ghapp.runners.evidence import Evidence
-from ghapp.runners.verdict import is_absent, missing_since
+from ghapp.runners.evidence import Evidence, is_absent, missing_since
 from jobs.context import JobContext
 from jobs.shared_machines import known_in_other_scopes
 

@@ -19,8 +19,7 @@ from ghapp.log import logger
 from ghapp.queue.jobs import JOBS_FAILED, JobName
 from ghapp.runners import absence, observations
 from ghapp.runners.absence import GetResult, RunnerList
-from ghapp.runners.evidence import Evidence, Fold, Registration, Survey
-from ghapp.runners.verdict import is_absent
+from ghapp.runners.evidence import Evidence, Fold, Registration, Survey, is_absent
 from ghapp.workflow_jobs.job import RUNNING_TOO_LONG_SECONDS, Job, is_over
 from jobs.context import JobContext, configured, open_context
 from jobs.delivery_gaps import without_deferred

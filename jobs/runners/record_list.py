@@ -20,10 +20,9 @@ from ghapp.remediation.decision import are_at_rest
 from ghapp.report.remaining_losses import RemainingLosses
 from ghapp.runners import absence
 from ghapp.runners.absence import NO_ABSENT_RUNNERS, AbsentRunners, GetResult, RunnerList
-from ghapp.runners.evidence import Evidence, Survey
+from ghapp.runners.evidence import Evidence, Survey, is_absent
 from ghapp.runners.outdated import refusals, version_ended
 from ghapp.runners.remains import RemainsKind
-from ghapp.runners.verdict import is_absent
 from ghapp.store.presses import FAILED
 from ghapp.versions.lifetime import EndDates, ended_versions, versions_to_ask
 from ghapp.wording import counted

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ghapp.installations.pool_matching import ALL_POOLS
 from ghapp.remediation.fuse import Fuse, FuseLimits, FuseReason, Position
-from ghapp.runners.evidence import Evidence
-from ghapp.runners.verdict import State, may_run_an_unknown_job, missing_since
+from ghapp.runners.evidence import Evidence, missing_since
+from ghapp.runners.verdict import State, may_run_an_unknown_job
 from tests.simulation.world import Fate
 
 if TYPE_CHECKING:

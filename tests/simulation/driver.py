@@ -19,10 +19,10 @@ from ghapp.remediation.fuse import Position, open_since
 from ghapp.runners import absence, observations
 from ghapp.runners.absence import GetResult, RunnerList
 from ghapp.runners.delivery_lag import confirmation_deferred, has_waited, may_be_explained
-from ghapp.runners.evidence import Evidence, Fold, Survey
+from ghapp.runners.evidence import Evidence, Fold, Survey, is_absent
 from ghapp.runners.observations import removal_reported
 from ghapp.runners.transitions import ANSWERABLE_SECONDS, WAITING_SECONDS, may_be_forgotten
-from ghapp.runners.verdict import Reason, State, is_absent, judge
+from ghapp.runners.verdict import Reason, State, judge
 from jobs.runners.due_sweeps import RETRY_SECONDS
 from tests.simulation.acting import Acting
 from tests.simulation.calls import CALL, STEP, Steps

@@ -12,7 +12,8 @@ from ghapp.installations.installation import NEEDED, Installation
 from ghapp.installations.pool_matching import pool_of
 from ghapp.queue.jobs import BRIEF_BACKOFF_SECONDS, TIMEOUT_SECONDS
 from ghapp.remediation.fuse import Position
-from ghapp.runners.verdict import State, is_absent, judge, may_run_an_unknown_job
+from ghapp.runners.evidence import is_absent
+from ghapp.runners.verdict import State, judge, may_run_an_unknown_job
 from tests.simulation.calls import Steps
 from tests.simulation.changes import Changes
 from tests.simulation.claiming import Claiming

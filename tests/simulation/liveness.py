@@ -15,8 +15,8 @@ from ghapp.remediation.churn import CHURN_SECONDS
 from ghapp.remediation.decision import deliveries_flow
 from ghapp.remediation.fuse import Fuse, FuseReason, Position, fuse_of
 from ghapp.runners.delivery_lag import HOLD_SECONDS
-from ghapp.runners.evidence import LIST_LASTS_SECONDS, STALE_LIST_SECONDS
-from ghapp.runners.verdict import DOUBTFUL_JOB_SECONDS, is_absent, missing_since
+from ghapp.runners.evidence import LIST_LASTS_SECONDS, STALE_LIST_SECONDS, is_absent, missing_since
+from ghapp.runners.verdict import DOUBTFUL_JOB_SECONDS
 from tests.simulation.batches import Batches
 from tests.simulation.bound import noticed_within, tail_of
 from tests.simulation.lies import Lie, Weather

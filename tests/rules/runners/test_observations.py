@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ghapp.runners.evidence import Evidence, PastLoss, Survey, observed_at
+from ghapp.runners.evidence import Evidence, PastLoss, Survey, is_absent, missing_since, observed_at
 from ghapp.runners.observations import (
     LIST_LAG_SECONDS,
     OVERTAKING_SECONDS,
@@ -37,11 +37,9 @@ from ghapp.runners.verdict import (
     Limits,
     Reason,
     State,
-    is_absent,
     is_offline_too_long,
     judge,
     may_run_an_unknown_job,
-    missing_since,
 )
 from tests.rules.builders import LONG_AGO, MICROSECOND, NOW, lost, online, present, registration, survey, suspect
 

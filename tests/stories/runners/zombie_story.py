@@ -9,7 +9,8 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 from ghapp.pods.store import Pods
 from ghapp.remediation.store import Fuses
-from ghapp.runners.verdict import is_absent, judge
+from ghapp.runners.evidence import is_absent
+from ghapp.runners.verdict import judge
 from ghapp.sandbox.cluster.shapes import REGISTRATION_FINALIZER, AssignedJob
 from ghapp.settings import Settings
 from jobs.context import open_context

@@ -158,8 +158,9 @@ async def test_while_the_runners_cannot_be_listed_a_reason_has_the_time_of_the_l
         app.sandbox.control.fault(match=".*actions/runners.*", status=502, times=100)
         await later(app, 20)
         assert (
-            await why(app, job)
-        ).text == f"the only online runner of {POOL} is busy, as of the last list, {listed_at}; no later list could be read"
+            (await why(app, job)).text
+            == f"the only online runner of {POOL} is busy, as of the last list, {listed_at}; no later list could be read"
+        )
 
 
 async def test_a_runner_group_that_excludes_the_repository_is_the_reason(story):
