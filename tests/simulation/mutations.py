@@ -587,7 +587,7 @@ MUTATIONS: Mapping[str, Mutation] = {
     "one return shows that what waits in dry-run is false": (
         Patch(fuse, "_next_proving_without_requests", _false_by_any_return),
     ),
-    "the return of a mere suspect holds the batches": (Patch(observations, "_was_lost", lambda _known: True),),
+    "the return of a mere suspect holds the batches": (Patch(observations, "_was_confirmed", lambda _known: True),),
     "a change of the mode gives another first batch": (Patch(fuse, "UNPROVEN_SECONDS", 0.0),),
     "a held request writes off its pool again": (
         Patch(decision, "has_stepped", lambda before, after: before != after),

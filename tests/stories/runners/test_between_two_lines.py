@@ -8,7 +8,6 @@ from ghapp.remediation.fuse import Position
 from ghapp.runners.evidence import Registration
 from ghapp.runners.observations import job_ended, job_started, registration_seen
 from ghapp.runners.verdict import State
-from jobs.events import publish
 from jobs.events.publish import publish_replacement_request
 from jobs.remediation import plan_remediation as module
 from jobs.remediation.plan_remediation import plan_remediation
@@ -217,4 +216,3 @@ async def test_asking_again_for_the_same_replacement_is_the_same_event(story, mo
             await publish_replacement_request(app.context, acme, view, evidence, app.clock())
             app.clock.pass_(5)
         assert await app.replacements() == [lost]
-        assert publish.EVENTS
