@@ -16,6 +16,7 @@ from ghapp.remediation.fuse import (
     is_long_closed,
     is_not_needed,
     next_fuse,
+    open_since,
     resume,
     resume_command,
     room,
@@ -758,6 +759,25 @@ def test_the_room_is_the_part_of_the_batch_not_yet_granted(fuse, granted, lets):
 )
 def test_the_fuse_of_all_pools_is_restarted_where_it_belongs(org, pool, command):
     assert resume_command(org, pool) == command
+
+
+CLOSED, OPEN = Fuse(Position.CLOSED, since=NOW - 9, closed_at=NOW - 3), proving(since=NOW - 5)
+
+
+@pytest.mark.parametrize(
+    ("fuses", "since"),
+    [
+        ([], None),
+        ([Fuse()], None),
+        ([CLOSED], None),
+        ([CLOSED, OPEN], NOW - 5),
+        ([OPEN, Fuse(Position.STOPPED, since=NOW - 7)], NOW - 7),
+        ([replace(OPEN, since=None)], None),
+    ],
+    ids=["no fuse", "never tripped", "closed again", "one is open", "the oldest of two", "its time is not known"],
+)
+def test_losses_are_held_back_since_the_oldest_fuse_that_is_not_closed_tripped(fuses, since):
+    assert open_since(fuses) == since
 
 
 def test_a_closed_fuse_is_unchanged_by_a_resume():
