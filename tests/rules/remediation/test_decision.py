@@ -364,6 +364,32 @@ def test_the_installations_fuse_closes_when_only_pools_that_wait_alone_have_loss
     assert turned[ALL_POOLS].reason is FuseReason.POOLS_STOPPED
 
 
+def test_a_batch_that_other_pools_prove_is_proven_though_one_pool_waits_alone():
+    """That the losses which are left belong to pools that wait alone is a reason to close, not to go on."""
+    acted_on = {"granted_at": NOW - 60, "removed_at": NOW - 60, "replaced_at": NOW - 60}
+    runners = [
+        *(lost(each, **GONE) for each in range(1, 5)),
+        *(lost(each, **acted_on, **WELL) for each in range(5, 8)),
+        *(online(each, first_seen=NOW - 30, **WELL) for each in range(100, 103)),
+        *(lost(each, **WELL) for each in range(10, 60)),
+    ]
+    whole = {ALL_POOLS: Fuse(Position.PROVING, NOW - 61, 3, 3, batch_at=NOW - 61)}
+    decision = decided(runners, whole, ["gone"], rules=rules_of("well", "gone"))
+    turned = {each.pool: each.after for each in decision.fuse_changes}
+    assert turned[ALL_POOLS].reason is FuseReason.BATCH_ONLINE
+
+
+@pytest.mark.parametrize("name", ["#1", "*1", "gone"])
+def test_whatever_its_name_a_pool_is_not_all_pools(name):
+    labels = {"labels": (name,), "custom_labels": (name,)}
+    runners = [lost(1, **labels), *(online(each, **WELL) for each in range(100, 110))]
+    assert decided(runners, rules=rules_of("well")).plan == Plan((), {1: Deferral.NO_POOL})
+    own = proving(batch=1, allowed=0)
+    assert decided(runners, {name: own}, rules=rules_of("well", name)).plan.deferred == {1: Deferral.FUSE_PROVING}
+    without_runners = decided(runners[1:], {name: own}, rules=rules_of("well"))
+    assert [each.pool for each in without_runners.fuse_changes] == [name]
+
+
 def test_the_installations_fuse_is_healed_once_no_pool_has_a_loss_that_waits():
     done = lost(1, confirmed_at=NOW - 310, granted_at=NOW - 301, removed_at=NOW - 301, replaced_at=NOW - 301, **WELL)
     whole = {ALL_POOLS: Fuse(Position.PROVING, NOW - 302, 1, 1, batch_at=NOW - 302)}

@@ -80,6 +80,14 @@ def test_pools_runners_and_pod_names_of_different_scopes_do_not_meet():
     assert decision.parts[-3].pool_of == dict.fromkeys((1, 2, 3), POOL)
 
 
+def test_a_stopped_pool_of_a_scope_stays_stopped_whatever_its_name():
+    rule, stopped = Rule("#1", ("#1",)), Fuse(Position.STOPPED, since=NOW, runners=(1,))
+    first = member(-1, lost(1, labels=("#1",)), rules=(rule,), fuses={"#1": stopped})
+    decision = decided(first, member(-2, lost(1)), whole=proving())
+    assert granted(decision) == {-2: (1,)}
+    assert decision.parts[-1].plan.deferred == {1: Deferral.FUSE_STOPPED}
+
+
 def test_a_scope_without_a_configured_pool_acts_and_one_with_another_pool_does_not():
     unconfigured = member(-1, lost(1), rules=())
     of_another = member(-2, lost(1), rules=(Rule("gpu", ("gpu",)),))
@@ -163,8 +171,9 @@ def replaced(runner_id, at):
         ([replaced(1, NOW - 240)], True),
         ([replaced(1, NOW - 240), online(2, first_seen=NOW - 30)], False),
         ([lost(1)], False),
+        ([lost(1, granted_at=NOW - 301, removed_at=NOW - 301, event_id="id")], False),
     ],
-    ids=["alone", "failed as well", "not yet", "proven", "without a grant"],
+    ids=["alone", "failed as well", "not yet", "proven", "without a grant", "not accepted"],
 )
 def test_a_batch_that_failed_in_one_pool_waits_for_the_others(others, is_undecided):
     whole = proving(since=NOW - 400, batch_at=NOW - 400)

@@ -624,7 +624,9 @@ def test_only_the_return_of_a_lost_runner_counts(was_lost, since_return):
 
 
 @pytest.mark.parametrize(
-    ("after", "counts"), [(0.0, False), (MICROSECOND, True)], ids=["as the fuse tripped", "after that"]
+    ("after", "counts"),
+    [(-MICROSECOND, False), (0.0, False), (MICROSECOND, True)],
+    ids=["before the fuse tripped", "as it tripped", "after that"],
 )
 @pytest.mark.parametrize(
     ("returned", "found"),
@@ -751,6 +753,7 @@ def test_the_room_is_the_part_of_the_batch_not_yet_granted(fuse, granted, lets):
     [
         ("acme", None, "ghapp resume acme"),
         ("acme", "linux", "ghapp resume acme --pool linux"),
+        ("acme", "#1", "ghapp resume acme --pool '#1'"),
         ("acme/api", None, "ghapp resume acme/api"),
         ("acme/api", "linux", "ghapp resume acme/api --pool linux"),
         ("acme/api", "*", "ghapp resume acme"),

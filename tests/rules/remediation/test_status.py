@@ -76,6 +76,12 @@ STAGES = {
     "returned": (online(back_at=NOW - 5, was_lost=True), RETURNED, NOW - 5, False),
     "a suspicion that ended": (online(back_at=NOW - 5), NONE, None, False),
     "removed by its controller": (lost(retired_at=NOW), NONE, None, False),
+    "lost, and its version gets no jobs": (
+        lost(ephemeral=True, outdated_at=NOW - 90, last_registered_at=NOW - 80),
+        NONE,
+        None,
+        False,
+    ),
     "retired after its job": (lost(ephemeral=True, job_id=7, job_ended_at=NOW - 50), NONE, None, False),
 }
 

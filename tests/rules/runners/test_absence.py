@@ -206,7 +206,9 @@ class TestSeenSeconds:
     def test_a_span_is_kept_for_a_week(self):
         blind = ((NOW - 100, NOW),)
         assert absence.survey_after(survey(blind=blind), listing(1), NOW + BLIND_KEPT_SECONDS - 1).blind[0] == blind[0]
-        assert blind[0] not in absence.survey_after(survey(blind=blind), listing(1), NOW + BLIND_KEPT_SECONDS).blind
+        for after in (0.0, 1.0):
+            later = NOW + BLIND_KEPT_SECONDS + after
+            assert blind[0] not in absence.survey_after(survey(blind=blind), listing(1), later).blind
 
     def test_a_span_in_the_future_is_dropped(self):
         blind = ((NOW + 59, NOW + 3600), (NOW + 60, NOW + 7200))
@@ -311,6 +313,7 @@ class TestConfirmation:
         [
             (listing(2), NOW - 99, NOW, [1]),
             (listing(2), NOW - 100, NOW, []),
+            (listing(2), NOW - 101, NOW, []),
             (listing(2), NOW - 99, NOW - 70 - MICROSECOND, []),
             (listing(1, 2), NOW - 99, NOW, []),
             (listing(2, flaw=Reason.LIST_INCOMPLETE), NOW - 99, NOW, []),
@@ -319,6 +322,7 @@ class TestConfirmation:
         ids=[
             "a list begun after the first 404",
             "a list begun with it",
+            "a list begun before it",
             "a first 404 that is too young",
             "a list with the runner",
             "an incomplete list",

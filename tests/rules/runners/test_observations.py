@@ -7,6 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from ghapp.runners.deletion_progress import Deletion
 from ghapp.runners.evidence import Evidence, PastLoss, Survey, observed_at
 from ghapp.runners.observations import (
     LIST_LAG_SECONDS,
@@ -14,6 +15,7 @@ from ghapp.runners.observations import (
     REPORT_SETTLES_SECONDS,
     absence_confirmed,
     busy_after_all,
+    deleting,
     first_observation,
     get_missed,
     job_ended,
@@ -1029,3 +1031,12 @@ def test_who_succeeds_a_lost_runner_is_recorded_unless_the_record_was_deleted(fo
 @pytest.mark.parametrize(("granted_at", "looked_at"), [(NOW - 9, NOW), (None, None)], ids=["granted", "revoked since"])
 def test_that_github_was_asked_again_is_recorded_of_a_grant_alone(granted_at, looked_at):
     assert looked_again(lost(granted_at=granted_at), NOW).looked_at == looked_at
+
+
+@pytest.mark.parametrize("after", [Deletion(uid="a"), Deletion(uid="b")], ids=["a", "b"])
+@pytest.mark.parametrize("before", [None, Deletion(uid="a"), Deletion(uid="b")], ids=["nothing", "a", "b"])
+def test_the_last_state_of_a_deletion_is_recorded_once(before, after):
+    known = lost(deletion=before)
+    found = deleting(known, after)
+    assert found == lost(deletion=after)
+    assert (found is known) is (before == after)
