@@ -36,6 +36,7 @@ from tests.rules.builders import (
     lost,
     mass_loss,
     online,
+    present,
     proving,
     registration,
     survey,
@@ -793,6 +794,28 @@ def test_a_stopped_fuse_with_waiting_losses_does_not_change_by_itself():
     assert next_fuse(stopped, mass_loss(successors=200, calm_seconds=10**6), NOW + 10**6, LIMITS) is stopped
 
 
+@pytest.mark.parametrize(
+    "counts",
+    [
+        FuseCounts(calm_seconds=10**6, queued=0),
+        FuseCounts(calm_seconds=10**6, queued=0, since_return=10**6),
+        mass_loss(calm_seconds=10**6, queued=0),
+        mass_loss(granted=3, in_batch=3, accepted=3, successors=3),
+        mass_loss(granted=3, in_batch=0),
+    ],
+    ids=[
+        "no loss waits",
+        "the registrations returned",
+        "no job waits",
+        "its batch is online",
+        "nothing is in its batch",
+    ],
+)
+def test_a_fuse_whose_record_cannot_be_read_stays_stopped_until_a_person_resumes_it(counts):
+    unreadable = Fuse(Position.STOPPED, reason=FuseReason.UNREADABLE, since=NOW - 900, stopped_at=NOW - 900)
+    assert next_fuse(unreadable, counts, NOW, LIMITS) is unreadable
+
+
 def test_a_resumed_fuse_does_not_count_earlier_grants():
     before = lost(granted_at=LONG_AGO, replaced_at=LONG_AGO)
     fuse = resume(proving(position=Position.STOPPED, since=LONG_AGO), NOW, LIMITS)
@@ -850,15 +873,22 @@ def test_every_update_of_a_fuse_is_defined_and_at_most_doubles_its_batch(positio
     ids=["no", "one", "four", "one from just after the fuse tripped", "one from when it tripped"],
 )
 def test_newcomers_that_are_lost_again_take_from_the_proof(lost_again, after, successors):
+    again = [(lost(50 + each, first_seen=NOW + after), State.INVALIDATED) for each in range(lost_again)]
+    assert successors_beside(again) == successors
+
+
+@pytest.mark.parametrize("state", [State.STARTING, State.OFFLINE, State.RETIRED, State.UNKNOWN])
+def test_newcomers_that_never_came_online_and_are_not_lost_take_nothing_from_the_proof(state):
+    assert successors_beside([(present(50, first_seen=NOW + 30, was_online=False), state)]) == 3
+
+
+def successors_beside(others):
+    """The successors of a batch of three, whose newcomers came online, with these runners beside them."""
     batch = [lost(each, granted_at=NOW, removed_at=NOW, replaced_at=NOW) for each in (1, 2, 3)]
     came = [online(100 + each, first_seen=NOW + 60) for each in range(3)]
-    again = [lost(50 + each, first_seen=NOW + after) for each in range(lost_again)]
-    members = [
-        *((each, State.INVALIDATED) for each in (*batch, *again)),
-        *((each, State.HEALTHY) for each in came),
-    ]
+    members = [*((each, State.INVALIDATED) for each in batch), *((each, State.HEALTHY) for each in came), *others]
     seen = Survey(swept_at=NOW + 90, total=10)
-    assert fuse_counts(members, proving(batch_at=NOW), seen, NOW + 90, LIMITS).successors == successors
+    return fuse_counts(members, proving(batch_at=NOW), seen, NOW + 90, LIMITS).successors
 
 
 @pytest.mark.parametrize(("after", "position"), [(4200.0, Position.PROVING), (4200.0 + MICROSECOND, Position.STOPPED)])

@@ -64,6 +64,14 @@ def test_a_deletion_never_tried_is_not_deferred():
     assert not is_deferred(None, NOW)
 
 
+def test_arc_removes_the_registration_only_once_its_object_is_found():
+    """A deletion that is blocked before shows that ghapp removed the registration itself."""
+    waiting = waits(None, NOW, "ClusterForbidden")
+    assert (waiting.left_to_arc, FOUND.left_to_arc) == (False, True)
+    facts = [facts for _, _, facts in history(lost(granted_at=NOW, removed_at=NOW, deletion=waiting), survey())]
+    assert "registration removed" in facts
+
+
 def test_the_reason_of_a_wait_is_cleared_only_when_the_deletion_is_accepted():
     waiting = waits(FOUND, NOW, "ClusterForbidden")
     again = found(waiting, NOW + 60, "object-1", "runners/linux-1", left_to_arc=True)

@@ -977,12 +977,13 @@ def test_the_first_list_after_a_job_is_recorded_though_nothing_else_changed(at, 
         (None, NOW, RemainsKind.RUNNING, Remains(RemainsKind.RUNNING, NOW, NOW)),
         (Remains(RemainsKind.RUNNING, NOW - 60, NOW - 30), NOW, RemainsKind.RUNNING, Remains(RemainsKind.RUNNING, NOW - 60, NOW)),
         (Remains(RemainsKind.RUNNING, NOW - 60, NOW - 30), NOW, RemainsKind.ENDED, Remains(RemainsKind.ENDED, NOW, NOW)),
+        (Remains(RemainsKind.ENDED, NOW - 60, NOW - 30), NOW, RemainsKind.RUNNING, Remains(RemainsKind.RUNNING, NOW, NOW)),
         (Remains(RemainsKind.RUNNING, NOW - 60, NOW), NOW, RemainsKind.ENDED, Remains(RemainsKind.ENDED, NOW, NOW)),
         (Remains(RemainsKind.RUNNING, NOW - 60, NOW), NOW - MICROSECOND, RemainsKind.ENDED, Remains(RemainsKind.RUNNING, NOW - 60, NOW)),
         (None, NOW - 90, RemainsKind.RUNNING, Remains(RemainsKind.RUNNING, NOW - 90, NOW - 90)),
         (None, NOW - 91, RemainsKind.RUNNING, None),
     ],
-    ids=["first", "the same", "another", "another at once", "an older view", "of when it went missing", "from before it was missing"],
+    ids=["first", "the same", "it ended", "it runs again", "another at once", "an older view", "of when it went missing", "from before it was missing"],
 )  # fmt: skip
 def test_a_view_of_the_cluster_counts_if_it_is_the_latest_and_younger_than_the_absence(before, at, kind, after):
     known = suspect(absent_since=NOW - 90, missing_at=NOW - 90, remains=before)
