@@ -132,7 +132,9 @@ def test_for_how_long_departures_explain_newcomers_is_seen_in_the_hour_up_to_the
 
 
 @pytest.mark.parametrize(
-    ("after", "counts"), [(0.0, False), (MICROSECOND, True)], ids=["two hours before", "within two hours"]
+    ("after", "counts"),
+    [(-MICROSECOND, False), (0.0, False), (MICROSECOND, True)],
+    ids=["before that", "two hours before", "within two hours"],
 )
 @pytest.mark.parametrize("kind", ["departure", "request"])
 def test_what_explains_the_newcomers_of_that_hour_is_two_hours_old_at_most(kind, after, counts):

@@ -77,6 +77,13 @@ def test_the_published_count_of_all_pools_leaves_out_those_that_their_own_fuse_s
     assert (counts[POOL].lost, counts[ALL_POOLS].lost) == (5, lost_of_all)
 
 
+def test_the_published_count_includes_a_loss_that_has_waited_for_longer_than_the_window():
+    old = lost(absent_since=NOW - 9000, missing_at=NOW - 9000, confirmed_at=NOW - 9000)
+    pools = by_pool([old], survey(), [Rule()], NOW, Limits())
+    counts = counts_for(pools, {POOL: proving()}, [Rule()], FuseLimits(), DecisionInputs(survey(), NOW))
+    assert counts[POOL].lost == 1
+
+
 def test_a_paused_pool_defers_every_runner_though_its_fuse_has_room():
     decision = decided(fleet(5), paused=[POOL])
     assert decision.plan.chosen == ()
@@ -323,6 +330,25 @@ def test_a_pool_whose_part_of_the_batch_fails_stops_alone(changes, reason):
     assert (turned["gone"].position, turned["gone"].reason) == (Position.STOPPED, reason)
     assert ALL_POOLS not in turned
     assert decision.plan.chosen == (10,), "its part of the batch goes to the other pool"
+    grants = ("since", "batch", "allowed", "batch_at")
+    assert [getattr(turned["gone"], name) for name in grants] == [getattr(whole, name) for name in grants]
+
+
+def test_a_pool_that_proves_a_batch_of_its_own_stops_with_that_batch():
+    granted = {"removed_at": NOW - 301, "confirmed_at": NOW - 310, "granted_at": NOW - 301, "replaced_at": NOW - 301}
+    runners = [
+        lost(1, **GONE, **granted),
+        lost(2, **WELL, **granted),
+        lost(3, **GONE),
+        online(500, first_seen=NOW - 100, **WELL),
+        *(lost(each, **WELL) for each in range(10, 60)),
+    ]
+    whole = Fuse(Position.PROVING, NOW - 302, 3, 2, batch_at=NOW - 302)
+    own = proving(since=NOW - 100, batch=6, allowed=9, batch_at=NOW - 100)
+    decision = decided(runners, {ALL_POOLS: whole, "gone": own}, rules=rules_of("well", "gone"))
+    stopped = next(each.after for each in decision.fuse_changes if each.pool == "gone")
+    assert stopped.position is Position.STOPPED
+    assert (stopped.since, stopped.batch, stopped.allowed, stopped.batch_at) == (NOW - 100, 6, 9, NOW - 100)
 
 
 def test_a_pool_whose_requests_are_not_accepted_stops_alone_though_no_other_pool_has_proven_anything():

@@ -780,7 +780,7 @@ CLOSED, OPEN = Fuse(Position.CLOSED, since=NOW - 9, closed_at=NOW - 3), proving(
     ],
     ids=["no fuse", "never tripped", "closed again", "one is open", "the oldest of two", "its time is not known"],
 )
-def test_losses_are_held_back_since_the_oldest_fuse_that_is_not_closed_tripped(fuses, since):
+def test_grants_are_counted_since_the_oldest_fuse_that_is_not_closed_tripped(fuses, since):
     assert open_since(fuses) == since
 
 

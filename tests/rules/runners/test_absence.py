@@ -14,7 +14,7 @@ from ghapp.runners.absence import (
     RunnerList,
     absent_runners,
 )
-from ghapp.runners.evidence import BLIND_KEPT_SECONDS, MOST_BLIND_SPANS, Survey, covered_seconds
+from ghapp.runners.evidence import BLIND_KEPT_SECONDS, MOST_BLIND_SPANS, STALE_LIST_SECONDS, Survey, covered_seconds
 from ghapp.runners.remains import Remains, RemainsKind
 from ghapp.runners.verdict import DOUBTFUL_JOB_SECONDS, LONGEST_JOB_SECONDS, Limits, Reason, State, judge
 from tests.rules.builders import LONG_AGO, MICROSECOND, NOW, lost, online, present, registration, survey, suspect
@@ -572,6 +572,24 @@ def test_suspects_without_a_job_are_asked_for_before_those_with_one():
     idle = suspect(999, missing_at=None, absent_since=NOW - 1)
     asked = absence.not_yet_queried([*at_work, idle], survey(), NOW + 300, LIMITS)
     assert (asked[0], len(asked)) == (999, MOST_ASKED)
+
+
+@pytest.mark.parametrize(
+    ("was_deleted", "missing_at", "until"),
+    [
+        (True, NOW - 90, NOW + observations.LIST_LAG_SECONDS),
+        (False, NOW - 90, NOW),
+        (False, NOW - STALE_LIST_SECONDS, NOW),
+        (False, NOW - 20, NOW - 20 + STALE_LIST_SECONDS),
+    ],
+    ids=["deleted", "missing for long", "missing for a minute", "missing since a moment ago"],
+)
+def test_a_list_that_may_be_older_than_the_removal_of_its_runner_is_ignored(was_deleted, missing_at, until):
+    absent = lost(absent_since=missing_at, missing_at=missing_at, observed_at=missing_at)
+    removed = absent._replace(removed_at=NOW, was_deleted=was_deleted)
+    for began, is_ignored in ((until - 30, True), (until, True), (until + MICROSECOND, False)):
+        fold = absence.folds_of_list(listing(1), {1: removed}, survey(), began)[1]
+        assert (fold(removed) is removed) is is_ignored
 
 
 def test_a_control_list_shows_more_than_the_suspects_of_its_confirmation():

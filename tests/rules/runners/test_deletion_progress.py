@@ -49,12 +49,13 @@ def test_a_deletion_with_a_known_wait_is_checked_when_the_wait_ends(after, look_
     ("look_at", "deferred"),
     [
         (None, False),
+        (NOW - MICROSECOND, False),
         (NOW, False),
         (NOW + MICROSECOND, True),
         (NOW + MOST_PAUSE_SECONDS, True),
         (NOW + MOST_PAUSE_SECONDS + 1, False),
     ],
-    ids=["never waited", "due", "not yet due", "the longest pause", "written by a clock that jumped"],
+    ids=["never waited", "overdue", "due", "not yet due", "the longest pause", "written by a clock that jumped"],
 )
 def test_a_deletion_is_deferred_until_its_next_check(look_at, deferred):
     assert is_deferred(Deletion(look_at=look_at), NOW) is deferred

@@ -26,6 +26,7 @@ from ghapp.runners.observations import (
     not_needed,
     registration_seen,
     remains_seen,
+    removed,
     reregistered,
     retired_by_controller,
     succeeded_by,
@@ -1032,6 +1033,14 @@ def test_who_succeeds_a_lost_runner_is_recorded_unless_the_record_was_deleted(fo
 @pytest.mark.parametrize(("granted_at", "looked_at"), [(NOW - 9, NOW), (None, None)], ids=["granted", "revoked since"])
 def test_that_github_was_asked_again_is_recorded_of_a_grant_alone(granted_at, looked_at):
     assert looked_again(lost(granted_at=granted_at), NOW).looked_at == looked_at
+
+
+@pytest.mark.parametrize("was_deleted", [True, False], ids=["by us", "already gone"])
+def test_a_removal_is_recorded_once_and_the_runner_is_not_listed_any_more(was_deleted):
+    offline = present(granted_at=NOW - 9, event_id="e")
+    after = removed(offline, NOW, granted=offline, was_deleted=was_deleted)
+    assert after == offline._replace(removed_at=NOW, listed=False, was_deleted=was_deleted)
+    assert removed(after, NOW + 9, granted=offline, was_deleted=not was_deleted) is after
 
 
 @pytest.mark.parametrize("after", [Deletion(uid="a"), Deletion(uid="b")], ids=["a", "b"])
