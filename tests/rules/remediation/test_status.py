@@ -283,7 +283,7 @@ def test_a_request_whose_successor_is_hidden_is_over():
     assert not is_healed(evidence, judge(evidence, TERMS.survey, NOW, LIMITS))
 
 
-@pytest.mark.parametrize(("waited", "is_late"), [(300, False), (300 + MICROSECOND, True)])
+@pytest.mark.parametrize(("waited", "is_late"), [(299, False), (300, False), (300 + MICROSECOND, True)])
 def test_a_request_is_unanswered_after_the_time_in_which_a_batch_proves_itself(waited, is_late):
     found = status_of(lost(**{**ACCEPTED, "replaced_at": NOW - waited}))
     assert is_unanswered(found, NOW, 300.0) is is_late
