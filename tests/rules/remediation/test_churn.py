@@ -39,6 +39,15 @@ def test_what_was_seen_when_the_request_was_accepted_is_known_by_then(came, is_k
     assert counted(members) == (0 if is_known else 2)
 
 
+@pytest.mark.parametrize(("ephemeral", "unexplained"), [(True, 1), (None, 1), (False, 0)])
+def test_an_ephemeral_runner_left_at_the_end_of_its_job_and_a_persistent_one_when_it_was_missing(
+    ephemeral, unexplained
+):
+    """The job ended too long before the newcomer came, and the runner went missing just before that."""
+    ends = {"retired_at": None, "job_ended_at": NOW - 310, "absent_since": NOW - 10}
+    assert counted([departed(1, 0, ephemeral=ephemeral, **ends), newcomer(1, 1.0)]) == unexplained
+
+
 def test_a_runner_that_only_deliveries_have_named_counts_neither_as_newcomer_nor_as_departure():
     unlisted = {"registered": False, "listed": False}
     assert counted([newcomer(1, 60, **unlisted)]) == 0
@@ -123,7 +132,9 @@ def test_for_how_long_departures_explain_newcomers_is_seen_in_the_hour_up_to_the
 
 
 @pytest.mark.parametrize(
-    ("after", "counts"), [(0.0, False), (MICROSECOND, True)], ids=["two hours before", "within two hours"]
+    ("after", "counts"),
+    [(-MICROSECOND, False), (0.0, False), (MICROSECOND, True)],
+    ids=["before that", "two hours before", "within two hours"],
 )
 @pytest.mark.parametrize("kind", ["departure", "request"])
 def test_what_explains_the_newcomers_of_that_hour_is_two_hours_old_at_most(kind, after, counts):

@@ -77,6 +77,13 @@ def test_the_published_count_of_all_pools_leaves_out_those_that_their_own_fuse_s
     assert (counts[POOL].lost, counts[ALL_POOLS].lost) == (5, lost_of_all)
 
 
+def test_the_published_count_includes_a_loss_that_has_waited_for_longer_than_the_window():
+    old = lost(absent_since=NOW - 9000, missing_at=NOW - 9000, confirmed_at=NOW - 9000)
+    pools = by_pool([old], survey(), [Rule()], NOW, Limits())
+    counts = counts_for(pools, {POOL: proving()}, [Rule()], FuseLimits(), DecisionInputs(survey(), NOW))
+    assert counts[POOL].lost == 1
+
+
 def test_a_paused_pool_defers_every_runner_though_its_fuse_has_room():
     decision = decided(fleet(5), paused=[POOL])
     assert decision.plan.chosen == ()
@@ -323,6 +330,25 @@ def test_a_pool_whose_part_of_the_batch_fails_stops_alone(changes, reason):
     assert (turned["gone"].position, turned["gone"].reason) == (Position.STOPPED, reason)
     assert ALL_POOLS not in turned
     assert decision.plan.chosen == (10,), "its part of the batch goes to the other pool"
+    grants = ("since", "batch", "allowed", "batch_at")
+    assert [getattr(turned["gone"], name) for name in grants] == [getattr(whole, name) for name in grants]
+
+
+def test_a_pool_that_proves_a_batch_of_its_own_stops_with_that_batch():
+    granted = {"removed_at": NOW - 301, "confirmed_at": NOW - 310, "granted_at": NOW - 301, "replaced_at": NOW - 301}
+    runners = [
+        lost(1, **GONE, **granted),
+        lost(2, **WELL, **granted),
+        lost(3, **GONE),
+        online(500, first_seen=NOW - 100, **WELL),
+        *(lost(each, **WELL) for each in range(10, 60)),
+    ]
+    whole = Fuse(Position.PROVING, NOW - 302, 3, 2, batch_at=NOW - 302)
+    own = proving(since=NOW - 100, batch=6, allowed=9, batch_at=NOW - 100)
+    decision = decided(runners, {ALL_POOLS: whole, "gone": own}, rules=rules_of("well", "gone"))
+    stopped = next(each.after for each in decision.fuse_changes if each.pool == "gone")
+    assert stopped.position is Position.STOPPED
+    assert (stopped.since, stopped.batch, stopped.allowed, stopped.batch_at) == (NOW - 100, 6, 9, NOW - 100)
 
 
 def test_a_pool_whose_requests_are_not_accepted_stops_alone_though_no_other_pool_has_proven_anything():
@@ -362,6 +388,32 @@ def test_the_installations_fuse_closes_when_only_pools_that_wait_alone_have_loss
     decision = decided(runners, whole, paused, rules=rules_of(*names))
     turned = {each.pool: each.after for each in decision.fuse_changes}
     assert turned[ALL_POOLS].reason is FuseReason.POOLS_STOPPED
+
+
+def test_a_batch_that_other_pools_prove_is_proven_though_one_pool_waits_alone():
+    """That the losses which are left belong to pools that wait alone is a reason to close, not to go on."""
+    acted_on = {"granted_at": NOW - 60, "removed_at": NOW - 60, "replaced_at": NOW - 60}
+    runners = [
+        *(lost(each, **GONE) for each in range(1, 5)),
+        *(lost(each, **acted_on, **WELL) for each in range(5, 8)),
+        *(online(each, first_seen=NOW - 30, **WELL) for each in range(100, 103)),
+        *(lost(each, **WELL) for each in range(10, 60)),
+    ]
+    whole = {ALL_POOLS: Fuse(Position.PROVING, NOW - 61, 3, 3, batch_at=NOW - 61)}
+    decision = decided(runners, whole, ["gone"], rules=rules_of("well", "gone"))
+    turned = {each.pool: each.after for each in decision.fuse_changes}
+    assert turned[ALL_POOLS].reason is FuseReason.BATCH_ONLINE
+
+
+@pytest.mark.parametrize("name", ["#1", "*1", "gone"])
+def test_whatever_its_name_a_pool_is_not_all_pools(name):
+    labels = {"labels": (name,), "custom_labels": (name,)}
+    runners = [lost(1, **labels), *(online(each, **WELL) for each in range(100, 110))]
+    assert decided(runners, rules=rules_of("well")).plan == Plan((), {1: Deferral.NO_POOL})
+    own = proving(batch=1, allowed=0)
+    assert decided(runners, {name: own}, rules=rules_of("well", name)).plan.deferred == {1: Deferral.FUSE_PROVING}
+    without_runners = decided(runners[1:], {name: own}, rules=rules_of("well"))
+    assert [each.pool for each in without_runners.fuse_changes] == [name]
 
 
 def test_the_installations_fuse_is_healed_once_no_pool_has_a_loss_that_waits():

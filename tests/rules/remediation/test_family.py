@@ -80,6 +80,14 @@ def test_pools_runners_and_pod_names_of_different_scopes_do_not_meet():
     assert decision.parts[-3].pool_of == dict.fromkeys((1, 2, 3), POOL)
 
 
+def test_a_stopped_pool_of_a_scope_stays_stopped_whatever_its_name():
+    rule, stopped = Rule("#1", ("#1",)), Fuse(Position.STOPPED, since=NOW, runners=(1,))
+    first = member(-1, lost(1, labels=("#1",)), rules=(rule,), fuses={"#1": stopped})
+    decision = decided(first, member(-2, lost(1)), whole=proving())
+    assert granted(decision) == {-2: (1,)}
+    assert decision.parts[-1].plan.deferred == {1: Deferral.FUSE_STOPPED}
+
+
 def test_a_scope_without_a_configured_pool_acts_and_one_with_another_pool_does_not():
     unconfigured = member(-1, lost(1), rules=())
     of_another = member(-2, lost(1), rules=(Rule("gpu", ("gpu",)),))
@@ -114,6 +122,7 @@ def test_what_one_scope_alone_trips_holds_though_the_family_is_too_large_for_it(
         (Decision((), Plan((), {1: Deferral.PAUSED}), {}), Fuse(), False),
         (Decision((), Plan((1,)), {1: POOL}), Fuse(), True),
         (Decision((FuseChange(POOL, None, proving(), FuseCounts()),), Plan(), {}), Fuse(), False),
+        (Decision((FuseChange("#1", None, proving(), FuseCounts()),), Plan(), {}), Fuse(), False),
         (Decision((FuseChange(ALL_POOLS, None, proving(), FuseCounts()),), Plan(), {}), Fuse(), True),
         (Decision((), Plan(), {}), proving(), True),
         (Decision((), Plan(), {}), Fuse(Position.STOPPED, since=NOW), True),
@@ -139,7 +148,9 @@ def test_runners_last_listed_before_the_first_loss_are_not_counted_as_present(sw
 
 
 @pytest.mark.parametrize(
-    ("after", "is_counted"), [(0.0, True), (-MICROSECOND, False)], ids=["as the window began", "within the window"]
+    ("after", "is_counted"),
+    [(MICROSECOND, True), (0.0, True), (-MICROSECOND, False)],
+    ids=["before the window", "as the window began", "within the window"],
 )
 def test_without_a_loss_in_the_window_all_scopes_are_counted(after, is_counted):
     missing = lost(1, absent_since=NOW - 60, missing_at=NOW - 60)
@@ -160,8 +171,9 @@ def replaced(runner_id, at):
         ([replaced(1, NOW - 240)], True),
         ([replaced(1, NOW - 240), online(2, first_seen=NOW - 30)], False),
         ([lost(1)], False),
+        ([lost(1, granted_at=NOW - 301, removed_at=NOW - 301, event_id="id")], False),
     ],
-    ids=["alone", "failed as well", "not yet", "proven", "without a grant"],
+    ids=["alone", "failed as well", "not yet", "proven", "without a grant", "not accepted"],
 )
 def test_a_batch_that_failed_in_one_pool_waits_for_the_others(others, is_undecided):
     whole = proving(since=NOW - 400, batch_at=NOW - 400)
@@ -173,12 +185,24 @@ def test_a_batch_that_failed_in_one_pool_waits_for_the_others(others, is_undecid
         assert not is_batch_undecided(pools, closed, FuseLimits(), inputs)
 
 
-def test_nothing_is_decided_while_a_batch_is_undecided():
+@pytest.mark.parametrize(
+    ("changes", "is_undecided"),
+    [
+        ({}, True),
+        ({"fuses": {POOL: proving()}}, True),
+        ({"fuses": {POOL: Fuse(Position.STOPPED, since=NOW - 400)}}, False),
+        ({"paused": (POOL,)}, False),
+    ],
+    ids=["waits for its successor", "proves a batch of its own", "stopped", "paused"],
+)
+def test_nothing_is_decided_while_a_pool_that_does_not_wait_alone_may_prove_the_batch(changes, is_undecided):
     whole = proving(since=NOW - 400, batch_at=NOW - 400)
-    failed, not_yet = member(-1, replaced(1, NOW - 301), lost(2)), member(-2, replaced(1, NOW - 240), lost(2))
+    failed = member(-1, replaced(1, NOW - 301), lost(2))
+    not_yet = member(-2, replaced(1, NOW - 240), lost(2), **changes)
     decision = decided(failed, not_yet, whole=whole)
-    assert (decision.whole, decision.is_open, granted(decision)) == (None, True, {})
-    assert all(part.fuse_changes == () for part in decision.parts.values())
+    assert decision.is_open
+    nothing = decision.whole is None and all(part == Decision((), Plan(), {}) for part in decision.parts.values())
+    assert nothing is is_undecided
 
 
 times = st.integers(0, 40).map(lambda minutes: NOW - 60.0 * minutes)

@@ -16,6 +16,7 @@ from ghapp.remediation.fuse import (
     is_long_closed,
     is_not_needed,
     next_fuse,
+    open_since,
     resume,
     resume_command,
     room,
@@ -35,6 +36,7 @@ from tests.rules.builders import (
     lost,
     mass_loss,
     online,
+    present,
     proving,
     registration,
     survey,
@@ -623,7 +625,9 @@ def test_only_the_return_of_a_lost_runner_counts(was_lost, since_return):
 
 
 @pytest.mark.parametrize(
-    ("after", "counts"), [(0.0, False), (MICROSECOND, True)], ids=["as the fuse tripped", "after that"]
+    ("after", "counts"),
+    [(-MICROSECOND, False), (0.0, False), (MICROSECOND, True)],
+    ids=["before the fuse tripped", "as it tripped", "after that"],
 )
 @pytest.mark.parametrize(
     ("returned", "found"),
@@ -750,6 +754,7 @@ def test_the_room_is_the_part_of_the_batch_not_yet_granted(fuse, granted, lets):
     [
         ("acme", None, "ghapp resume acme"),
         ("acme", "linux", "ghapp resume acme --pool linux"),
+        ("acme", "#1", "ghapp resume acme --pool '#1'"),
         ("acme/api", None, "ghapp resume acme/api"),
         ("acme/api", "linux", "ghapp resume acme/api --pool linux"),
         ("acme/api", "*", "ghapp resume acme"),
@@ -760,6 +765,25 @@ def test_the_fuse_of_all_pools_is_restarted_where_it_belongs(org, pool, command)
     assert resume_command(org, pool) == command
 
 
+CLOSED, OPEN = Fuse(Position.CLOSED, since=NOW - 9, closed_at=NOW - 3), proving(since=NOW - 5)
+
+
+@pytest.mark.parametrize(
+    ("fuses", "since"),
+    [
+        ([], None),
+        ([Fuse()], None),
+        ([CLOSED], None),
+        ([CLOSED, OPEN], NOW - 5),
+        ([OPEN, Fuse(Position.STOPPED, since=NOW - 7)], NOW - 7),
+        ([replace(OPEN, since=None)], None),
+    ],
+    ids=["no fuse", "never tripped", "closed again", "one is open", "the oldest of two", "its time is not known"],
+)
+def test_grants_are_counted_since_the_oldest_fuse_that_is_not_closed_tripped(fuses, since):
+    assert open_since(fuses) == since
+
+
 def test_a_closed_fuse_is_unchanged_by_a_resume():
     fuse = Fuse(closed_at=NOW)
     assert resume(fuse, NOW + 60, LIMITS) is fuse
@@ -768,6 +792,28 @@ def test_a_closed_fuse_is_unchanged_by_a_resume():
 def test_a_stopped_fuse_with_waiting_losses_does_not_change_by_itself():
     stopped = proving(position=Position.STOPPED)
     assert next_fuse(stopped, mass_loss(successors=200, calm_seconds=10**6), NOW + 10**6, LIMITS) is stopped
+
+
+@pytest.mark.parametrize(
+    "counts",
+    [
+        FuseCounts(calm_seconds=10**6, queued=0),
+        FuseCounts(calm_seconds=10**6, queued=0, since_return=10**6),
+        mass_loss(calm_seconds=10**6, queued=0),
+        mass_loss(granted=3, in_batch=3, accepted=3, successors=3),
+        mass_loss(granted=3, in_batch=0),
+    ],
+    ids=[
+        "no loss waits",
+        "the registrations returned",
+        "no job waits",
+        "its batch is online",
+        "nothing is in its batch",
+    ],
+)
+def test_a_fuse_whose_record_cannot_be_read_stays_stopped_until_a_person_resumes_it(counts):
+    unreadable = Fuse(Position.STOPPED, reason=FuseReason.UNREADABLE, since=NOW - 900, stopped_at=NOW - 900)
+    assert next_fuse(unreadable, counts, NOW, LIMITS) is unreadable
 
 
 def test_a_resumed_fuse_does_not_count_earlier_grants():
@@ -827,15 +873,22 @@ def test_every_update_of_a_fuse_is_defined_and_at_most_doubles_its_batch(positio
     ids=["no", "one", "four", "one from just after the fuse tripped", "one from when it tripped"],
 )
 def test_newcomers_that_are_lost_again_take_from_the_proof(lost_again, after, successors):
+    again = [(lost(50 + each, first_seen=NOW + after), State.INVALIDATED) for each in range(lost_again)]
+    assert successors_beside(again) == successors
+
+
+@pytest.mark.parametrize("state", [State.STARTING, State.OFFLINE, State.RETIRED, State.UNKNOWN])
+def test_newcomers_that_never_came_online_and_are_not_lost_take_nothing_from_the_proof(state):
+    assert successors_beside([(present(50, first_seen=NOW + 30, was_online=False), state)]) == 3
+
+
+def successors_beside(others):
+    """The successors of a batch of three, whose newcomers came online, with these runners beside them."""
     batch = [lost(each, granted_at=NOW, removed_at=NOW, replaced_at=NOW) for each in (1, 2, 3)]
     came = [online(100 + each, first_seen=NOW + 60) for each in range(3)]
-    again = [lost(50 + each, first_seen=NOW + after) for each in range(lost_again)]
-    members = [
-        *((each, State.INVALIDATED) for each in (*batch, *again)),
-        *((each, State.HEALTHY) for each in came),
-    ]
+    members = [*((each, State.INVALIDATED) for each in batch), *((each, State.HEALTHY) for each in came), *others]
     seen = Survey(swept_at=NOW + 90, total=10)
-    assert fuse_counts(members, proving(batch_at=NOW), seen, NOW + 90, LIMITS).successors == successors
+    return fuse_counts(members, proving(batch_at=NOW), seen, NOW + 90, LIMITS).successors
 
 
 @pytest.mark.parametrize(("after", "position"), [(4200.0, Position.PROVING), (4200.0 + MICROSECOND, Position.STOPPED)])

@@ -39,6 +39,7 @@ def positions(fuses, pools):
         ({"a": STOPPED, "b": PROVING}, {"b": [1, 2, 3, 4]}, {"a": (Position.CLOSED, ()), "b": (Position.STOPPED, (1, 2, 3, 4))}),
         ({"a": UNPROVEN, "b": HEALED}, {"b": [5]}, {"a": (Position.CLOSED, ()), "b": (Position.CLOSED, (5,))}),
         ({"*": STOPPED}, {"b": [1, 2]}, {"*": (Position.STOPPED, (1, 2))}),
+        ({"#1": STOPPED}, {"b": [1, 2]}, {"#1": (Position.CLOSED, ()), "b": (Position.STOPPED, (1, 2))}),
     ],
     ids=[
         "nothing moved",
@@ -51,6 +52,7 @@ def positions(fuses, pools):
         "merged into a proving pool",
         "a closed one that may go on",
         "the installation's stays",
+        "renamed, and its name sorts before that of the installation's",
     ],
 )  # fmt: skip
 def test_a_fuse_is_where_its_runners_are(fuses, pools, after):

@@ -156,11 +156,20 @@ def hidden(members, now=LATE, **survey):
         ({}, True),
         ({"healed_count": 1}, False),
         ({"came": 0}, False),
+        ({"came": 2}, True),
         ({"late": 2, "healed_count": 4, "came": 2}, True),
         ({"late": 2, "healed_count": 3, "came": 2}, False),
         ({"late": 2, "healed_count": 4, "came": 1}, False),
     ],
-    ids=["hidden", "too few healed", "no newcomer", "two hidden", "two and too few healed", "two and too few came"],
+    ids=[
+        "hidden",
+        "too few healed",
+        "no newcomer",
+        "more newcomers",
+        "two hidden",
+        "two and too few healed",
+        "two and too few came",
+    ],
 )
 def test_a_late_successor_is_hidden_once_most_others_healed_and_newcomers_came_that_may_be_it(pool, is_hidden):
     members = losses_in_churn(**pool)

@@ -204,6 +204,15 @@ def test_the_jobs_of_one_kind_show_nothing_of_another_one_that_waits_beside_it(o
     assert not shown([*peers(), *WAITING, other], 3600.0)
 
 
+def test_jobs_of_a_kind_are_those_that_its_labels_allow_and_those_that_its_members_took():
+    fewer, all_labels = KnownJob(frozenset({"linux"})), KnownJob(frozenset({"linux", "gpu"}))
+    more, others = KnownJob(frozenset({"linux", "gpu", "large"})), KnownJob(frozenset({"windows"}))
+    taken = [KnownJob(frozenset(), runner_id=number) for number in (1, 2, 3)]
+    known = KnownJobs([fewer, all_labels, more, others], taken)
+    kind = (frozenset({"linux", "gpu"}), None)
+    assert known.of(kind, [waiting(1), waiting(3)]) == KnownJobs([fewer, all_labels], [taken[0], taken[2]])
+
+
 @pytest.mark.parametrize(("ahead", "is_shown"), [(0.0, True), (MICROSECOND, False)], ids=["now", "in the future"])
 def test_a_loss_that_is_dated_in_the_future_shows_nothing(ahead, is_shown):
     missing = {"first_seen": NOW + 100, "absent_since": NOW + 150 + ahead, "missing_at": NOW + 150 + ahead}

@@ -33,6 +33,14 @@ def test_pools_with_closed_fuses_share_the_limit_per_sweep(count, deferred):
     assert list(decided.deferred.values()) == [Deferral.PER_SWEEP] * deferred
 
 
+@pytest.mark.parametrize(("granted", "chosen"), [(0, (1, 2)), (1, (1,)), (2, ()), (3, ())])
+def test_what_was_granted_since_the_last_list_counts_for_per_sweep_also_beyond_a_limit_that_was_lowered(
+    granted, chosen
+):
+    limits = RemediationLimits(mode="act", per_sweep=2)
+    assert plan(losses(3), {}, limits, granted_since_sweep=granted).chosen == chosen
+
+
 @pytest.mark.parametrize(
     ("capacity", "limits", "now", "why"),
     [

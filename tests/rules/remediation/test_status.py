@@ -76,6 +76,12 @@ STAGES = {
     "returned": (online(back_at=NOW - 5, was_lost=True), RETURNED, NOW - 5, False),
     "a suspicion that ended": (online(back_at=NOW - 5), NONE, None, False),
     "removed by its controller": (lost(retired_at=NOW), NONE, None, False),
+    "lost, and its version gets no jobs": (
+        lost(ephemeral=True, outdated_at=NOW - 90, last_registered_at=NOW - 80),
+        NONE,
+        None,
+        False,
+    ),
     "retired after its job": (lost(ephemeral=True, job_id=7, job_ended_at=NOW - 50), NONE, None, False),
 }
 
@@ -277,7 +283,7 @@ def test_a_request_whose_successor_is_hidden_is_over():
     assert not is_healed(evidence, judge(evidence, TERMS.survey, NOW, LIMITS))
 
 
-@pytest.mark.parametrize(("waited", "is_late"), [(300, False), (300 + MICROSECOND, True)])
+@pytest.mark.parametrize(("waited", "is_late"), [(299, False), (300, False), (300 + MICROSECOND, True)])
 def test_a_request_is_unanswered_after_the_time_in_which_a_batch_proves_itself(waited, is_late):
     found = status_of(lost(**{**ACCEPTED, "replaced_at": NOW - waited}))
     assert is_unanswered(found, NOW, 300.0) is is_late

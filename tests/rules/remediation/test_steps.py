@@ -23,7 +23,9 @@ from ghapp.runners.deletion_progress import Deletion
 from ghapp.runners.verdict import Limits, State, judge
 from tests.rules.builders import MICROSECOND, NOW, lost, online, present, registration, survey
 
-GRANTED = lost(granted_at=NOW, event_id="e1")
+GRANTED = lost(granted_at=NOW, event_id=b"e1".decode())
+"""Its event's id is equal to the one that is asked for, and another object, as one that was read from Redis is."""
+
 STOPPED = Fuse(Position.STOPPED, reason=FuseReason.BATCH_NEVER_ONLINE)
 INVALIDATED = judge(GRANTED, survey(), NOW, Limits())
 DEAF = Fuse(Position.STOPPED, reason=FuseReason.REQUEST_NOT_ACCEPTED)

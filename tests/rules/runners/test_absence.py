@@ -14,7 +14,7 @@ from ghapp.runners.absence import (
     RunnerList,
     absent_runners,
 )
-from ghapp.runners.evidence import BLIND_KEPT_SECONDS, MOST_BLIND_SPANS, Survey, covered_seconds
+from ghapp.runners.evidence import BLIND_KEPT_SECONDS, MOST_BLIND_SPANS, STALE_LIST_SECONDS, Survey, covered_seconds
 from ghapp.runners.remains import Remains, RemainsKind
 from ghapp.runners.verdict import DOUBTFUL_JOB_SECONDS, LONGEST_JOB_SECONDS, Limits, Reason, State, judge
 from tests.rules.builders import LONG_AGO, MICROSECOND, NOW, lost, online, present, registration, survey, suspect
@@ -206,7 +206,9 @@ class TestSeenSeconds:
     def test_a_span_is_kept_for_a_week(self):
         blind = ((NOW - 100, NOW),)
         assert absence.survey_after(survey(blind=blind), listing(1), NOW + BLIND_KEPT_SECONDS - 1).blind[0] == blind[0]
-        assert blind[0] not in absence.survey_after(survey(blind=blind), listing(1), NOW + BLIND_KEPT_SECONDS).blind
+        for after in (0.0, 1.0):
+            later = NOW + BLIND_KEPT_SECONDS + after
+            assert blind[0] not in absence.survey_after(survey(blind=blind), listing(1), later).blind
 
     def test_a_span_in_the_future_is_dropped(self):
         blind = ((NOW + 59, NOW + 3600), (NOW + 60, NOW + 7200))
@@ -311,6 +313,7 @@ class TestConfirmation:
         [
             (listing(2), NOW - 99, NOW, [1]),
             (listing(2), NOW - 100, NOW, []),
+            (listing(2), NOW - 101, NOW, []),
             (listing(2), NOW - 99, NOW - 70 - MICROSECOND, []),
             (listing(1, 2), NOW - 99, NOW, []),
             (listing(2, flaw=Reason.LIST_INCOMPLETE), NOW - 99, NOW, []),
@@ -319,6 +322,7 @@ class TestConfirmation:
         ids=[
             "a list begun after the first 404",
             "a list begun with it",
+            "a list begun before it",
             "a first 404 that is too young",
             "a list with the runner",
             "an incomplete list",
@@ -335,6 +339,7 @@ class TestConfirmation:
             ({"busy": True}, LONGEST_JOB_SECONDS),
             ({"busy": True, "job_id": 9, "job_ended_at": NOW - 300}, LONGEST_JOB_SECONDS),
             ({"busy": True, "job_ended_at": NOW - 90, "last_registered_at": NOW - 30}, DOUBTFUL_JOB_SECONDS),
+            ({"busy": True, "job_ended_at": NOW - 90, "last_registered_at": NOW - 31}, DOUBTFUL_JOB_SECONDS),
             ({"busy": True, "job_ended_at": NOW - 90, "last_registered_at": NOW - 29.9}, LONGEST_JOB_SECONDS),
             ({"busy": True, "remains": Remains(RemainsKind.RUNNING, NOW, NOW)}, LONGEST_JOB_SECONDS),
             ({"busy": True, "remains": Remains(RemainsKind.NO_POD, NOW, NOW)}, 30.0),
@@ -346,6 +351,7 @@ class TestConfirmation:
             "its job is unknown by delivery",
             "an earlier job is known",
             "so soon after its job that a stale list explains it",
+            "sooner",
             "later",
             "its container runs",
             "its object has no pod",
@@ -566,6 +572,24 @@ def test_suspects_without_a_job_are_asked_for_before_those_with_one():
     idle = suspect(999, missing_at=None, absent_since=NOW - 1)
     asked = absence.not_yet_queried([*at_work, idle], survey(), NOW + 300, LIMITS)
     assert (asked[0], len(asked)) == (999, MOST_ASKED)
+
+
+@pytest.mark.parametrize(
+    ("was_deleted", "missing_at", "until"),
+    [
+        (True, NOW - 90, NOW + observations.LIST_LAG_SECONDS),
+        (False, NOW - 90, NOW),
+        (False, NOW - STALE_LIST_SECONDS, NOW),
+        (False, NOW - 20, NOW - 20 + STALE_LIST_SECONDS),
+    ],
+    ids=["deleted", "missing for long", "missing for a minute", "missing since a moment ago"],
+)
+def test_a_list_that_may_be_older_than_the_removal_of_its_runner_is_ignored(was_deleted, missing_at, until):
+    absent = lost(absent_since=missing_at, missing_at=missing_at, observed_at=missing_at)
+    removed = absent._replace(removed_at=NOW, was_deleted=was_deleted)
+    for began, is_ignored in ((until - 30, True), (until, True), (until + MICROSECOND, False)):
+        fold = absence.folds_of_list(listing(1), {1: removed}, survey(), began)[1]
+        assert (fold(removed) is removed) is is_ignored
 
 
 def test_a_control_list_shows_more_than_the_suspects_of_its_confirmation():

@@ -49,12 +49,13 @@ def test_a_deletion_with_a_known_wait_is_checked_when_the_wait_ends(after, look_
     ("look_at", "deferred"),
     [
         (None, False),
+        (NOW - MICROSECOND, False),
         (NOW, False),
         (NOW + MICROSECOND, True),
         (NOW + MOST_PAUSE_SECONDS, True),
         (NOW + MOST_PAUSE_SECONDS + 1, False),
     ],
-    ids=["never waited", "due", "not yet due", "the longest pause", "written by a clock that jumped"],
+    ids=["never waited", "overdue", "due", "not yet due", "the longest pause", "written by a clock that jumped"],
 )
 def test_a_deletion_is_deferred_until_its_next_check(look_at, deferred):
     assert is_deferred(Deletion(look_at=look_at), NOW) is deferred
@@ -62,6 +63,14 @@ def test_a_deletion_is_deferred_until_its_next_check(look_at, deferred):
 
 def test_a_deletion_never_tried_is_not_deferred():
     assert not is_deferred(None, NOW)
+
+
+def test_arc_removes_the_registration_only_once_its_object_is_found():
+    """A deletion that is blocked before shows that ghapp removed the registration itself."""
+    waiting = waits(None, NOW, "ClusterForbidden")
+    assert (waiting.left_to_arc, FOUND.left_to_arc) == (False, True)
+    facts = [facts for _, _, facts in history(lost(granted_at=NOW, removed_at=NOW, deletion=waiting), survey())]
+    assert "registration removed" in facts
 
 
 def test_the_reason_of_a_wait_is_cleared_only_when_the_deletion_is_accepted():

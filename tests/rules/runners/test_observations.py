@@ -7,6 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from ghapp.runners.deletion_progress import Deletion
 from ghapp.runners.evidence import Evidence, PastLoss, Survey, is_absent, missing_since, observed_at
 from ghapp.runners.observations import (
     LIST_LAG_SECONDS,
@@ -14,6 +15,7 @@ from ghapp.runners.observations import (
     REPORT_SETTLES_SECONDS,
     absence_confirmed,
     busy_after_all,
+    deleting,
     first_observation,
     get_missed,
     job_ended,
@@ -24,6 +26,7 @@ from ghapp.runners.observations import (
     not_needed,
     registration_seen,
     remains_seen,
+    removed,
     reregistered,
     retired_by_controller,
     succeeded_by,
@@ -973,12 +976,13 @@ def test_the_first_list_after_a_job_is_recorded_though_nothing_else_changed(at, 
         (None, NOW, RemainsKind.RUNNING, Remains(RemainsKind.RUNNING, NOW, NOW)),
         (Remains(RemainsKind.RUNNING, NOW - 60, NOW - 30), NOW, RemainsKind.RUNNING, Remains(RemainsKind.RUNNING, NOW - 60, NOW)),
         (Remains(RemainsKind.RUNNING, NOW - 60, NOW - 30), NOW, RemainsKind.ENDED, Remains(RemainsKind.ENDED, NOW, NOW)),
+        (Remains(RemainsKind.ENDED, NOW - 60, NOW - 30), NOW, RemainsKind.RUNNING, Remains(RemainsKind.RUNNING, NOW, NOW)),
         (Remains(RemainsKind.RUNNING, NOW - 60, NOW), NOW, RemainsKind.ENDED, Remains(RemainsKind.ENDED, NOW, NOW)),
         (Remains(RemainsKind.RUNNING, NOW - 60, NOW), NOW - MICROSECOND, RemainsKind.ENDED, Remains(RemainsKind.RUNNING, NOW - 60, NOW)),
         (None, NOW - 90, RemainsKind.RUNNING, Remains(RemainsKind.RUNNING, NOW - 90, NOW - 90)),
         (None, NOW - 91, RemainsKind.RUNNING, None),
     ],
-    ids=["first", "the same", "another", "another at once", "an older view", "of when it went missing", "from before it was missing"],
+    ids=["first", "the same", "it ended", "it runs again", "another at once", "an older view", "of when it went missing", "from before it was missing"],
 )  # fmt: skip
 def test_a_view_of_the_cluster_counts_if_it_is_the_latest_and_younger_than_the_absence(before, at, kind, after):
     known = suspect(absent_since=NOW - 90, missing_at=NOW - 90, remains=before)
@@ -1027,3 +1031,20 @@ def test_who_succeeds_a_lost_runner_is_recorded_unless_the_record_was_deleted(fo
 @pytest.mark.parametrize(("granted_at", "looked_at"), [(NOW - 9, NOW), (None, None)], ids=["granted", "revoked since"])
 def test_that_github_was_asked_again_is_recorded_of_a_grant_alone(granted_at, looked_at):
     assert looked_again(lost(granted_at=granted_at), NOW).looked_at == looked_at
+
+
+@pytest.mark.parametrize("was_deleted", [True, False], ids=["by us", "already gone"])
+def test_a_removal_is_recorded_once_and_the_runner_is_not_listed_any_more(was_deleted):
+    offline = present(granted_at=NOW - 9, event_id="e")
+    after = removed(offline, NOW, granted=offline, was_deleted=was_deleted)
+    assert after == offline._replace(removed_at=NOW, listed=False, was_deleted=was_deleted)
+    assert removed(after, NOW + 9, granted=offline, was_deleted=not was_deleted) is after
+
+
+@pytest.mark.parametrize("after", [Deletion(uid="a"), Deletion(uid="b")], ids=["a", "b"])
+@pytest.mark.parametrize("before", [None, Deletion(uid="a"), Deletion(uid="b")], ids=["nothing", "a", "b"])
+def test_the_last_state_of_a_deletion_is_recorded_once(before, after):
+    known = lost(deletion=before)
+    found = deleting(known, after)
+    assert found == lost(deletion=after)
+    assert (found is known) is (before == after)

@@ -31,7 +31,9 @@ def test_a_runner_with_a_job_is_not_offline_too_long(changes, too_long):
 
 
 @pytest.mark.parametrize(
-    ("patience", "too_long"), [(None, False), (3600.0, True), (3600.0 + MICROSECOND, False)], ids=str
+    ("patience", "too_long"),
+    [(None, False), (3600.0 - MICROSECOND, True), (3600.0, True), (3600.0 + MICROSECOND, False)],
+    ids=str,
 )
 def test_a_runner_is_offline_too_long_at_its_pools_limit(patience, too_long):
     assert is_offline_too_long(present(), patience, Survey(), NOW) is too_long

@@ -51,7 +51,7 @@ def forgotten(evidence, at):
     ],
 )
 def test_a_record_is_kept_for_its_retention_time_and_then_forgotten(evidence, since, seconds):
-    assert not forgotten(evidence, since + seconds)
+    assert not any(forgotten(evidence, since + kept) for kept in (0.0, seconds - 0.001, seconds))
     assert forgotten(evidence, since + seconds + 0.001)
 
 
@@ -101,6 +101,10 @@ def test_what_an_open_fuse_counts_is_kept(granted_at, counted_since, may):
         (first_observation(1, "linux-1", NOW), True),
         (online(), False),
         (lost(), False),
+        (suspect(), False),
+        (present(), False),
+        (present(first_seen=NOW, was_online=False), False),
+        (online(observed_at=NOW - 3600, listed=False), False),
         (present(retired_at=NOW, confirmed_at=NOW), False),
         (present(retired_at=NOW, granted_at=NOW), False),
         (present(retired_at=NOW, removed_at=NOW), False),
@@ -109,7 +113,8 @@ def test_what_an_open_fuse_counts_is_kept(granted_at, counted_since, may):
         (present(retired_at=NOW, past_loss=PastLoss(NOW - 90, NOW)), False),
     ],
     ids=[
-        "retired", "known by a delivery alone", "healthy", "a loss that waits", "its loss was confirmed", "granted", "removed",
+        "retired", "known by a delivery alone", "healthy", "a loss that waits", "suspect", "offline", "starting",
+        "not observed lately", "its loss was confirmed", "granted", "removed",
         "replaced before it returned", "written off", "its loss is not recorded yet",
     ],
 )  # fmt: skip
