@@ -12,7 +12,6 @@ from ghapp.deaths.job_outcome import JobStep
 from ghapp.deaths.job_story import StoryEvent, StoryStep
 from ghapp.deaths.page_views import (
     CAUSES,
-    FINAL,
     DeathsQuery,
     RerunKnown,
     address_of,
@@ -300,6 +299,7 @@ def test_each_log_is_shown_only_to_its_permitted_readers(job, manages, runner_lo
         ({}, GRANTED._replace(note=RerunNote("RunNotOver", "mona", NOW)), None),
         ({}, GRANTED._replace(note=RerunNote("RerunLimit", "mona", NOW)), RerunRefusal.TOO_MANY),
         ({}, GRANTED._replace(note=RerunNote("LaterAttempt", "mona", NOW)), RerunRefusal.LATER_ATTEMPT),
+        ({}, GRANTED._replace(note=RerunNote("JobUnknownToGitHub", "mona", NOW)), RerunRefusal.UNKNOWN_JOB),
         ({}, GRANTED._replace(note=RerunNote("OfTheNextVersion", "mona", NOW)), None),
     ],
     ids=lambda value: str(value)[:40],
@@ -333,7 +333,7 @@ def test_the_re_run_button_follows_the_rules_of_the_check_runs_button(changes, k
         (
             GRANTED._replace(note=RerunNote("RunNotOver", "mona", NOW - 60, NOW + 60)),
             (
-                f"mona tried to run it again 1 min ago: {why_not(RerunRefusal.RUN_NOT_OVER)}. It is tried again in 1 min.",
+                f"A re-run was requested 1 min ago by mona: {why_not(RerunRefusal.RUN_NOT_OVER)}. It is tried again in 1 min.",
                 "GitHub can run this job again, and the jobs that depend on it.",
             ),
         ),
@@ -385,4 +385,3 @@ def test_the_steps_come_with_their_addresses_and_the_button_says_that_nothing_wa
 
 def test_every_refusal_has_a_text():
     assert WHY_NOT.keys() == set(RerunRefusal)
-    assert {RerunRefusal(each) for each in FINAL} <= set(RerunRefusal)
