@@ -6,12 +6,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import UTC, datetime
 from enum import StrEnum
+from math import ceil
 from typing import NamedTuple
 
 from ghapp.deaths.cause import HAPPENED, needed_change, not_yours
 from ghapp.deaths.death import DeadJob, Death
 from ghapp.deaths.job_death import RunnerAfter
+from ghapp.deaths.post_mortem import ENDED_LATE_SECONDS
 from ghapp.deaths.rerun import AUTO, Rerun, RerunNote, RerunRefusal, RerunState
 from ghapp.wording import clock_time
 from ghapp.workflow_jobs.job import Job, is_over
@@ -203,20 +206,31 @@ def lacks_rerun(job: Job, outcome: JobOutcome) -> bool:
 
 
 def next_steps(job: Job, outcome: JobOutcome, now: float) -> tuple[JobStep, ...]:
-    """Returns what the developer of a job that ended can do, in the order in which it is done."""
+    """Returns what the developer of a job can do that ended, or whose runner died, in the order in which it is done."""
     after = outcome.runner_after
     if outcome.death is None:
         if after is None or after.pending_until(now) is not None or is_run_again(job.attempt, outcome):
             return ()
         return (JobStep("see the job's log at GitHub", "the log of its steps shows what failed", job.html_url),)
-    if not lacks_rerun(job, outcome):
+    goes_on = not is_over(job, now) and not is_run_again(job.attempt, outcome)
+    if not goes_on and not lacks_rerun(job, outcome):
         return ()
     note, cause, reason = outcome.note, outcome.death.cause, outcome.death.reason
     why, change = within(not_yours(cause, reason).removesuffix(".")), needed_change(cause, reason)
     again = JobStep(RUN_AGAIN, UNCHANGED if change else why, job.html_url)
-    if note is not None and note.is_final:
+    if goes_on:
+        wait = f"wait until GitHub ends the job{ended_by_github(outcome.death, now)}, or cancel the run at GitHub"
+        again = JobStep(wait, "it can be run again then, and not before", job.html_url)
+    elif note is not None and note.is_final:
         again = JobStep(START_AGAIN, note.text, "")
     return (JobStep(change, why, ""), again) if change else (again,)
+
+
+def ended_by_github(death: Death, now: float) -> str:
+    """Returns by when GitHub ends the job of a death, as the end of a sentence; empty if it is later than that."""
+    at = death.ended_at + ENDED_LATE_SECONDS
+    minute = datetime.fromtimestamp(ceil(at / 60) * 60, UTC)
+    return f", by about {minute:%H:%M} UTC" if now < at else ""
 
 
 def other_attempts(job: Job, jobs: Iterable[Job]) -> tuple[Job, ...]:

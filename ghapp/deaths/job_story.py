@@ -18,11 +18,13 @@ from ghapp.deaths.job_outcome import (
     NOT_TO_REPEAT,
     JobOutcome,
     conclusion_text,
+    ended_by_github,
     known_of_runner,
     runner_text,
     where_text,
     within,
 )
+from ghapp.deaths.post_mortem import ENDED_LATE_SECONDS
 from ghapp.deaths.rerun import AUTO, RerunNote, RerunState
 from ghapp.untrusted_text import shell_command
 from ghapp.wording import clock_time, duration
@@ -209,11 +211,8 @@ def _reason(job: Job) -> str:
 def _died(job: Job, death: Death, now: float) -> Iterable[StoryEvent]:
     yield StoryEvent(death.ended_at, StoryStep.DIED, f"{within(HAPPENED[death.cause])}: {how_known(death)}")
     if not is_over(job, now):
-        yield StoryEvent(
-            None,
-            StoryStep.ENDED,
-            "GitHub has not ended the job yet: it does so some ten minutes after a runner is lost",
-        )
+        after = f"{ENDED_LATE_SECONDS / 60:.0f} minutes after a runner is lost{ended_by_github(death, now)}"
+        yield StoryEvent(None, StoryStep.ENDED, f"GitHub has not ended the job yet: it does so about {after}")
 
 
 _STARTED, _JOB_ENDED = "job-started", "job-ended"

@@ -26,10 +26,11 @@ from ghapp.deaths.job_outcome import (
     run_again_as,
 )
 from ghapp.deaths.job_story import StoryStep, death_story, how_known, job_story, rerun_command
+from ghapp.deaths.post_mortem import ENDED_LATE_SECONDS
 from ghapp.deaths.rerun import AUTO, Rerun, RerunNote, RerunRefusal, RerunState, why_not
 from ghapp.wording import clock_time
 from ghapp.workflow_jobs.explanation import explain
-from ghapp.workflow_jobs.job import Job
+from ghapp.workflow_jobs.job import RUNNING_TOO_LONG_SECONDS, Job
 from tests.rules.builders import MICROSECOND, NOW
 from tests.rules.deaths.test_post_mortem import death
 from tests.rules.workflow_jobs.builders import POOL, busy, job, queue
@@ -100,7 +101,7 @@ BY_HAND = "; to run it again unchanged: `gh run rerun --job 7 --repo acme/api`"
         (
             RUNNING,
             JobOutcome(DIED),
-            [TAKEN, OOM, "GitHub has not ended the job yet: it does so some ten minutes after a runner is lost"],
+            [TAKEN, OOM, "GitHub has not ended the job yet: it does so about 10 minutes after a runner is lost"],
         ),
         (FAILED._replace(conclusion="success"), JobOutcome(), [TAKEN, "ended: success"]),
         (FAILED._replace(conclusion=""), JobOutcome(), [TAKEN, "ended: no conclusion was delivered"]),
@@ -277,6 +278,44 @@ def test_the_last_step_leads_to_github_only_where_the_run_can_be_run_again(reaso
     assert (last.step, last.url) == (again, ON_GITHUB.html_url if again == RUN_AGAIN else "")
     (command,) = [each.command for each in job_story(ON_GITHUB, POOL, None, outcome, NOW) if each.step == "rerun"]
     assert bool(command) is (again == RUN_AGAIN)
+
+
+GITHUB_ENDS = DIED.ended_at + ENDED_LATE_SECONDS
+
+
+@pytest.mark.parametrize(
+    ("now", "by"),
+    [
+        (NOW - 660, ", by about 14:13 UTC"),
+        (GITHUB_ENDS - MICROSECOND, ", by about 14:13 UTC"),
+        (GITHUB_ENDS, ""),
+        (NOW, ""),
+    ],
+)
+@pytest.mark.parametrize("reason", ["", "OOMKilled"])
+def test_a_job_that_github_has_not_ended_yet_has_its_step_and_by_when_it_can_be_run_again(now, by, reason):
+    known = ON_GITHUB._replace(status="running", ended_at=None, conclusion="")
+    died = DIED if reason else DIED._replace(cause=Cause.TERMINATED, reason="Error")
+    *changes, last = next_steps(known, JobOutcome(died), now)
+    assert last.step == f"wait until GitHub ends the job{by}, or cancel the run at GitHub"
+    assert (last.why, last.url) == ("it can be run again then, and not before", ON_GITHUB.html_url)
+    assert [each.step for each in changes] == ([needed_change(died.cause, died.reason)] if reason else [])
+    (event,) = [each for each in job_story(known, POOL, None, JobOutcome(died), now) if each.step is StoryStep.ENDED]
+    assert event.text.endswith(f"a runner is lost{by}")
+
+
+@pytest.mark.parametrize(
+    ("known", "outcome"),
+    [
+        (RUNNING, JobOutcome()),
+        (RUNNING._replace(started_at=NOW - RUNNING_TOO_LONG_SECONDS - 1), JobOutcome(DIED)),
+        (RUNNING, JobOutcome(DIED, attempts=(AGAIN,))),
+        (RUNNING, JobOutcome(DIED, ACCEPTED)),
+    ],
+    ids=["its runner lives", "must have ended", "run again at GitHub", "run again"],
+)
+def test_github_is_not_waited_for_where_the_job_goes_on_must_have_ended_or_was_run_again(known, outcome):
+    assert next_steps(known, outcome, NOW) == ()
 
 
 def test_a_job_that_lost_its_runner_for_no_reason_of_its_own_is_run_again_as_it_is():
@@ -486,7 +525,7 @@ def test_what_another_version_says_a_job_failed_by_is_left_out():
     assert failure_text("failure", "weather") == "failure"
 
 
-@pytest.mark.parametrize(("conclusion", "steps"), [("failure", 2), ("", 0), ("success", 0)])
+@pytest.mark.parametrize(("conclusion", "steps"), [("failure", 2), ("", 2), ("success", 0)])
 def test_a_job_that_no_delivery_has_reported_has_the_steps_of_its_death(conclusion, steps):
     dead = DIED._replace(job=DIED.job._replace(conclusion=conclusion, html_url="https://github.com/acme/api/x"))
     found = next_steps(job_of_death(dead), JobOutcome(dead), NOW)
