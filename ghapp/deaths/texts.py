@@ -19,6 +19,15 @@ NAME = "Runner post-mortem"
 RERUN = CheckRunAction(rerun_label(Cause.UNKNOWN, ""), "Run this job and its dependents again", "rerun")
 """The button; its label depends on the cause."""
 
+
+def rerun_subject(runner_name: str) -> str:
+    """Returns what the audit log has of a press of the button, on the check run or on a page.
+
+    Everyone who sees the fleet reads that log, so it has the runner and not the repository.
+    """
+    return f"the job of {runner_name}"
+
+
 NOTHING_COMMON = Correlation()
 
 NOT_THE_CAUSE = "The job came to its own result, which its runner's end did not decide."

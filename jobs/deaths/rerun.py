@@ -31,7 +31,7 @@ from ghapp.deaths.rerun import (
     why_not,
 )
 from ghapp.deaths.store import identity
-from ghapp.deaths.texts import NAME, RERUN
+from ghapp.deaths.texts import NAME, RERUN, rerun_subject
 from ghapp.errors import (
     DeletedError,
     GitHubError,
@@ -361,7 +361,9 @@ async def request_by_button(context: JobContext, installation: Installation, del
         return False
     by = delivery.sender.login if delivery.sender is not None else "unknown"
     key = f"rerun-{installation.id}-{check_run.id}"
-    entry = AuditEntry(context.clock(), by, Channel.CHECK_RUN, "re-run", f"the job of {subject}", "", "")
+    death = await context.deaths.one(installation.id, posted.death)
+    about = rerun_subject(subject if death is None else death.runner_name)
+    entry = AuditEntry(context.clock(), by, Channel.CHECK_RUN, "re-run", about, "", "")
     _, first = await context.presses.begin_or_join(installation.id, rerun_topic(posted.death), entry)
     context.ask(JobName.RERUN, installation.id, posted.death, first, key=key)
     log.info("button used", installation=installation.id, org=installation.org, button=action.identifier, by=by)

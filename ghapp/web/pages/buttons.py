@@ -22,6 +22,7 @@ from ghapp.deaths.page_views import refusal_here
 from ghapp.deaths.pages import death_of_address, death_path
 from ghapp.deaths.rerun import WHY_NOT
 from ghapp.deaths.store import identity
+from ghapp.deaths.texts import rerun_subject
 from ghapp.deliveries.store import DeadLetter
 from ghapp.installations.pool_matching import ALL_POOLS, LONGEST_POOL
 from ghapp.log import logger
@@ -266,8 +267,7 @@ class Buttons:
     async def _rerun(self, visit: Visit, _: Form) -> Response:
         death, job = await self._rerunnable(visit)
         installation, death_id = visit.installation.id, identity(death)
-        # Everyone who sees the fleet reads the audit log, so it has the runner and not the repository.
-        entry = self._entry(visit, "re-run", f"the job of {death.runner_name}")
+        entry = self._entry(visit, "re-run", rerun_subject(death.runner_name))
         press_id, by = await self._data.begin_or_join_press(visit.org_state, rerun_topic(death_id), entry)
         key = f"rerun-{installation}-{job.id}"
         await self._enqueue(JobName.RERUN, installation, death_id, by, key=key)

@@ -156,7 +156,8 @@ async def test_the_button_runs_the_job_again_and_names_who_pressed_it(story):
         done = await rerun(app, death, "mona")
         assert (done.state, done.by) == (RerunState.ACCEPTED, "mona")
         presses = await app.context.audit.latest(app.installation, 9)
-        assert {(each.channel, each.result) for each in presses} == {("check run", "accepted")}
+        subject = f"the job of {death.runner_name}"
+        assert {(each.channel, each.subject, each.result) for each in presses} == {("check run", subject, "accepted")}
         assert attempts(app, job) == [1, 2]
         assert "requested by mona; it is attempt 2 of the run" in (await look(app, death))[1]["output"]["summary"]
 
