@@ -30,7 +30,7 @@ from ghapp.deaths.rerun import (
     may_be_repeated,
     refusal,
 )
-from ghapp.deaths.texts import NAME, details, last_line, memory_text
+from ghapp.deaths.texts import NAME, RUNS_AGAIN, details, last_line, memory_text
 from ghapp.report.documents import Fact
 from ghapp.web.pages.views.charts import ChartView
 from ghapp.web.pages.views.deaths_chart import CHARTED, MOST_COUNTED, deaths_over_time
@@ -514,7 +514,7 @@ def rerun_view(death: Death, known: RerunKnown, now: float, *, manages: bool) ->
     if why is not None and (known.note is None or known.note.reason != why.value):
         sentences.append(WHY_NOT[why])
     elif why is None and manages:
-        sentences.append("GitHub can run this job again, and the jobs that depend on it.")
+        sentences.append(f"The button {RUNS_AGAIN}.")
     steps = tuple(StepLine(sentence(each.step), url=web_address(each.url)) for each in known.steps)
     elsewhere = tuple(_at_check_run(label, known.check_run)) if why is None and not manages else ()
     return RerunView(tuple(sentences), later, why is None and manages, label, steps, elsewhere)

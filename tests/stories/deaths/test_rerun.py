@@ -162,6 +162,15 @@ async def test_the_button_runs_the_job_again_and_names_who_pressed_it(story):
         assert "requested by mona; it is attempt 2 of the run" in (await look(app, death))[1]["output"]["summary"]
 
 
+async def test_githubs_own_re_run_of_the_check_runs_no_job_again(story):
+    async with story() as app:
+        _, death = await job_died(app, own_steps=True)
+        check_run, _ = await look(app, death)
+        app.sandbox.control.click("acme", check_run_id=check_run)
+        await app.receive_all()
+        assert enqueued(app) == []
+
+
 async def test_the_buttons_of_the_page_and_of_the_check_run_at_once_run_the_job_again_once(story):
     async with story() as app:
         job, death = await job_died(app, own_steps=True)

@@ -27,6 +27,7 @@ from ghapp.deaths.page_views import (
 from ghapp.deaths.patterns import DeathPattern, PatternKind
 from ghapp.deaths.rerun import AUTO, WHY_NOT, Rerun, RerunNote, RerunRefusal, RerunRules, RerunState, why_not
 from ghapp.deaths.store import identity
+from ghapp.deaths.texts import RUNS_AGAIN
 from ghapp.web.pages.views.deaths_chart import CHARTED, MOST_COUNTED
 from ghapp.web.pages.views.paging import PAGE_SIZE, UnknownValueError
 from tests.rules.builders import NOW
@@ -316,7 +317,7 @@ def test_the_re_run_button_follows_the_rules_of_the_check_runs_button(changes, k
 @pytest.mark.parametrize(
     ("known", "sentences"),
     [
-        (GRANTED, ("GitHub can run this job again, and the jobs that depend on it.",)),
+        (GRANTED, (f"The button {RUNS_AGAIN}.",)),
         (GRANTED._replace(granted=False), (WHY_NOT[RerunRefusal.NOT_GRANTED],)),
         (
             GRANTED._replace(rerun=Rerun(70, 1, 1, "mona", NOW - 60, RerunState.ACCEPTED)),
@@ -334,7 +335,7 @@ def test_the_re_run_button_follows_the_rules_of_the_check_runs_button(changes, k
             GRANTED._replace(note=RerunNote("RunNotOver", "mona", NOW - 60, NOW + 60)),
             (
                 f"A re-run was requested 1 min ago by mona: {why_not(RerunRefusal.RUN_NOT_OVER)}. It is tried again in 1 min.",
-                "GitHub can run this job again, and the jobs that depend on it.",
+                f"The button {RUNS_AGAIN}.",
             ),
         ),
         (
