@@ -82,6 +82,10 @@ class NotFoundError(GitHubError):
     """404 for an object that must exist: the org was renamed, or a permission is missing and GitHub hides that."""
 
 
+class DeletedError(GitHubError):
+    """410: what was asked for existed, and was deleted for good."""
+
+
 class RateLimitedError(GitHubError):
     """GitHub's rate limit was hit.
 

@@ -6,13 +6,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import UTC, datetime
 from enum import StrEnum
+from math import ceil
 from typing import NamedTuple
 
 from ghapp.deaths.cause import HAPPENED, needed_change, not_yours
 from ghapp.deaths.death import DeadJob, Death
 from ghapp.deaths.job_death import RunnerAfter
-from ghapp.deaths.rerun import Rerun, RerunNote, RerunState
+from ghapp.deaths.post_mortem import ENDED_LATE_SECONDS
+from ghapp.deaths.rerun import AUTO, Rerun, RerunNote, RerunRefusal, RerunState
 from ghapp.wording import clock_time
 from ghapp.workflow_jobs.job import Job, is_over
 
@@ -108,6 +111,10 @@ class JobStep(NamedTuple):
 RUN_AGAIN = "run it again at GitHub (Re-run jobs)"
 
 
+START_AGAIN = "start its workflow again, for example by a new commit"
+"""Where GitHub runs the job itself again no more."""
+
+
 UNCHANGED = "unchanged, it may end in the same way"
 
 
@@ -138,8 +145,11 @@ def _again(job: Job, outcome: JobOutcome, now: float) -> str:
         return f"its re-run as attempt {rerun.attempt + 1} was requested"
     if not is_over(job, now):
         return "GitHub has not ended the job yet"
-    is_tried_again = note is not None and (note.next_at or 0.0) > now
-    return f"it was not run again{' yet' if is_tried_again else ''}"
+    if note is None or not (note.is_final or note.waits(now)):
+        return "it was not run again"
+    if note.is_final:
+        return f"it was not run again: {note.text}"
+    return "it was not run again yet" if note.by == AUTO else f"its re-run was requested by {note.by}, and waits"
 
 
 def failed_by(job: Job, outcome: JobOutcome, now: float) -> FailedBy | None:
@@ -187,27 +197,40 @@ def job_of_death(death: Death) -> Job:
     )
 
 
-def may_be_run_again(job: Job, outcome: JobOutcome) -> bool:
-    """True if the job failed by its runner, is over, and no re-run of it was accepted or is under way."""
-    is_asked = outcome.rerun is not None and outcome.rerun.state is RerunState.REQUESTED
+def lacks_rerun(job: Job, outcome: JobOutcome) -> bool:
+    """True if the job failed by its runner, is over, and was not run again, nor is about to be."""
     failed = outcome.death is not None and job.status == "over" and job.conclusion not in NOT_TO_REPEAT
-    return failed and not is_asked and not is_run_again(job.attempt, outcome)
+    is_asked = outcome.rerun is not None and outcome.rerun.state is RerunState.REQUESTED
+    is_superseded = outcome.note is not None and outcome.note.reason == RerunRefusal.LATER_ATTEMPT
+    return failed and not is_asked and not is_superseded and not is_run_again(job.attempt, outcome)
 
 
 def next_steps(job: Job, outcome: JobOutcome, now: float) -> tuple[JobStep, ...]:
-    """Returns what the developer of a job that ended can do, in the order in which it is done."""
+    """Returns what the developer of a job can do that ended, or whose runner died, in the order in which it is done."""
     after = outcome.runner_after
     if outcome.death is None:
         if after is None or after.pending_until(now) is not None or is_run_again(job.attempt, outcome):
             return ()
         return (JobStep("see the job's log at GitHub", "the log of its steps shows what failed", job.html_url),)
-    if not may_be_run_again(job, outcome):
+    goes_on = not is_over(job, now) and not is_run_again(job.attempt, outcome)
+    if not goes_on and not lacks_rerun(job, outcome):
         return ()
-    cause, reason = outcome.death.cause, outcome.death.reason
-    why = within(not_yours(cause, reason).removesuffix("."))
-    if change := needed_change(cause, reason):
-        return JobStep(change, why, ""), JobStep(RUN_AGAIN, UNCHANGED, job.html_url)
-    return (JobStep(RUN_AGAIN, why, job.html_url),)
+    note, cause, reason = outcome.note, outcome.death.cause, outcome.death.reason
+    why, change = within(not_yours(cause, reason).removesuffix(".")), needed_change(cause, reason)
+    again = JobStep(RUN_AGAIN, UNCHANGED if change else why, job.html_url)
+    if goes_on:
+        wait = f"wait until GitHub ends the job{ended_by_github(outcome.death, now)}, or cancel the run at GitHub"
+        again = JobStep(wait, "it can be run again then, and not before", job.html_url)
+    elif note is not None and note.is_final:
+        again = JobStep(START_AGAIN, note.text, "")
+    return (JobStep(change, why, ""), again) if change else (again,)
+
+
+def ended_by_github(death: Death, now: float) -> str:
+    """Returns by when GitHub ends the job of a death, as the end of a sentence; empty if it is later than that."""
+    at = death.ended_at + ENDED_LATE_SECONDS
+    minute = datetime.fromtimestamp(ceil(at / 60) * 60, UTC)
+    return f", by about {minute:%H:%M} UTC" if now < at else ""
 
 
 def other_attempts(job: Job, jobs: Iterable[Job]) -> tuple[Job, ...]:

@@ -18,14 +18,16 @@ from ghapp.deaths.job_outcome import (
     NOT_TO_REPEAT,
     JobOutcome,
     conclusion_text,
+    ended_by_github,
     known_of_runner,
     runner_text,
     where_text,
     within,
 )
-from ghapp.deaths.rerun import AUTO, RerunRefusal, RerunState, why_not
+from ghapp.deaths.post_mortem import ENDED_LATE_SECONDS
+from ghapp.deaths.rerun import AUTO, RerunNote, RerunState
 from ghapp.untrusted_text import shell_command
-from ghapp.wording import duration
+from ghapp.wording import clock_time, duration
 from ghapp.workflow_jobs.capacity import NOT_ASSIGNED_SECONDS
 from ghapp.workflow_jobs.explanation import QueueExplanation
 from ghapp.workflow_jobs.job import Job, is_over
@@ -209,11 +211,8 @@ def _reason(job: Job) -> str:
 def _died(job: Job, death: Death, now: float) -> Iterable[StoryEvent]:
     yield StoryEvent(death.ended_at, StoryStep.DIED, f"{within(HAPPENED[death.cause])}: {how_known(death)}")
     if not is_over(job, now):
-        yield StoryEvent(
-            None,
-            StoryStep.ENDED,
-            "GitHub has not ended the job yet: it does so some ten minutes after a runner is lost",
-        )
+        after = f"{ENDED_LATE_SECONDS / 60:.0f} minutes after a runner is lost{ended_by_github(death, now)}"
+        yield StoryEvent(None, StoryStep.ENDED, f"GitHub has not ended the job yet: it does so about {after}")
 
 
 _STARTED, _JOB_ENDED = "job-started", "job-ended"
@@ -252,7 +251,7 @@ def _rerun(outcome: JobOutcome, later: Sequence[Job], now: float, command: str) 
     is_changed_first = death is not None and bool(needed_change(death.cause, death.reason))
     if rerun is not None:
         result = {
-            RerunState.REQUESTED: "GitHub has not confirmed it yet",
+            RerunState.REQUESTED: f"GitHub has not confirmed it yet{'' if note is None else _retry(note, now)}",
             RerunState.ACCEPTED: f"it is attempt {rerun.attempt + 1} of the run",
             RerunState.REFUSED: f"GitHub refused it{f': {rerun.why}' if rerun.why else ''}",
         }[rerun.state]
@@ -260,17 +259,19 @@ def _rerun(outcome: JobOutcome, later: Sequence[Job], now: float, command: str) 
         offered = by_hand if rerun.state is RerunState.REFUSED else ""
         yield StoryEvent(rerun.at, StoryStep.RERUN, text, command=offered, needs_change=is_changed_first)
     elif note is not None:
-        reason = RerunRefusal(note.reason) if note.reason in set(RerunRefusal) else None
-        words = note.reason if reason is None else why_not(reason)
-        again = (note.next_at or 0.0) - now
-        retry = f"; tried again in {duration(again)}" if again > 0 else ""
-        by = "" if note.by == AUTO else f" by {note.by}"
-        offered = "" if retry else by_hand
-        text = f"not run again{by}: {words}{retry}"
+        retry = _retry(note, now)
+        request = "not run again" if note.by == AUTO else f"a re-run was requested by {note.by}"
+        offered = "" if retry or note.is_final else by_hand
+        text = f"{request}{'; it waits' if retry and note.by != AUTO else ''}: {note.text}{retry}"
         yield StoryEvent(note.at, StoryStep.RERUN, text, command=offered, needs_change=is_changed_first)
     elif death is not None and not later:
         text = "no re-run is known"
         yield StoryEvent(None, StoryStep.RERUN, text, command=by_hand, needs_change=is_changed_first)
+
+
+def _retry(note: RerunNote, now: float) -> str:
+    """Returns when the re-run is tried again, as the end of a sentence; empty if it is not."""
+    return f"; tried again at {clock_time(note.next_at)}" if note.next_at is not None and note.waits(now) else ""
 
 
 def rerun_requester(by: str) -> str:

@@ -29,9 +29,8 @@ from ghapp.deaths.rerun import (
     RerunState,
     may_be_repeated,
     refusal,
-    why_not,
 )
-from ghapp.deaths.texts import NAME, details, last_line, memory_text
+from ghapp.deaths.texts import NAME, RUNS_AGAIN, details, last_line, memory_text
 from ghapp.report.documents import Fact
 from ghapp.web.pages.views.charts import ChartView
 from ghapp.web.pages.views.deaths_chart import CHARTED, MOST_COUNTED, deaths_over_time
@@ -305,9 +304,6 @@ def _row(line: DeathLine, now: float) -> DeathRow:
 
 MOST_LOG_LINES = 200
 
-FINAL = frozenset({each.value for each in (RerunRefusal.LATER_ATTEMPT, RerunRefusal.TOO_MANY)})
-"""Refusals, found by asking GitHub, that do not pass: the button is not shown again."""
-
 
 class RerunKnown(NamedTuple):
     """What is known of a job's re-run.
@@ -495,7 +491,7 @@ def refusal_here(death: Death, known: RerunKnown, now: float) -> RerunRefusal | 
         return RerunRefusal.ALREADY
     if known.later:
         return RerunRefusal.LATER_ATTEMPT
-    if known.note is not None and known.note.reason in FINAL:
+    if known.note is not None and known.note.is_final:
         return RerunRefusal(known.note.reason)
     job_facts = JobFacts(
         job.id,
@@ -518,7 +514,7 @@ def rerun_view(death: Death, known: RerunKnown, now: float, *, manages: bool) ->
     if why is not None and (known.note is None or known.note.reason != why.value):
         sentences.append(WHY_NOT[why])
     elif why is None and manages:
-        sentences.append("GitHub can run this job again, and the jobs that depend on it.")
+        sentences.append(f"The button {RUNS_AGAIN}.")
     steps = tuple(StepLine(sentence(each.step), url=web_address(each.url)) for each in known.steps)
     elsewhere = tuple(_at_check_run(label, known.check_run)) if why is None and not manages else ()
     return RerunView(tuple(sentences), later, why is None and manages, label, steps, elsewhere)
@@ -548,13 +544,12 @@ def _progress(rerun: Rerun, now: float) -> Iterable[str]:
 
 def _tried(note: RerunNote, now: float) -> str:
     at = moment(note.at, now)
-    words = why_not(RerunRefusal(note.reason)) if note.reason in set(RerunRefusal) else note.reason
     again = moment(note.next_at, now)
-    later = f" It is tried again {again.text}." if again is not None and (note.next_at or 0.0) > now else ""
+    later = f" It is tried again {again.text}." if again is not None and note.waits(now) else ""
     when = "" if at is None else f" {at.text}"
     if note.by == AUTO:
-        return f"Not run again (looked at{when}): {words}.{later}"
-    return f"{note.by} tried to run it again{when}: {words}.{later}"
+        return f"Not run again (looked at{when}): {note.text}.{later}"
+    return f"A re-run was requested{when} by {note.by}: {note.text}.{later}"
 
 
 def _who(by: str) -> str:

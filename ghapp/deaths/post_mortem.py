@@ -23,9 +23,12 @@ APART_UNSEEN_SECONDS = 900.0
 SURROUNDED_SECONDS = 75.0
 """Time after an end until its context is complete: a minute, plus the delay of log lines."""
 
+ENDED_LATE_SECONDS = 600.0
+"""From a runner's loss until GitHub ends its job, when its lease expires: about this, mostly a little more."""
+
 LOOKS_AFTER_SECONDS = (90.0, 600.0, 300.0, 600.0, 1800.0)
-"""Delays between attempts. The second attempt finds the context of the end. GitHub marks a lost job as failed when its
-lease expires, after ten minutes or more: the later attempts wait for that. After the last attempt there are no more."""
+"""Delays between attempts. The second attempt finds the context of the end. GitHub marks a lost job as failed after
+`ENDED_LATE_SECONDS` or more: the later attempts wait for that. After the last attempt there are no more."""
 
 DELIVERED_SECONDS = 15.0
 """From a runner's end: until then the delivery of its job's start may arrive, and a post-mortem is promised."""

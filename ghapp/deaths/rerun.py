@@ -114,6 +114,7 @@ class RerunRefusal(StrEnum):
     ALREADY = "AlreadyRerun"
     UNSETTLED = "OutcomeUnknown"
     UNKNOWN_JOB = "JobUnknownToGitHub"
+    NO_ANSWER = "NoUsableAnswer"
 
 
 WHY_NOT = {
@@ -137,7 +138,9 @@ WHY_NOT = {
     RerunRefusal.HOURLY: "The repository's limit of unasked re-runs for this hour is reached.",
     RerunRefusal.ALREADY: "The job has its one re-run.",
     RerunRefusal.UNSETTLED: "An earlier request has no known outcome yet.",
-    RerunRefusal.UNKNOWN_JOB: "GitHub answers 404: its run was deleted, or the App may no longer see the repository.",
+    RerunRefusal.UNKNOWN_JOB: "GitHub does not know the run any more: it was deleted, or the App may no longer see its"
+    " repository.",
+    RerunRefusal.NO_ANSWER: "GitHub gave no usable answer.",
 }
 """Why a job is not run again, in one sentence for people."""
 
@@ -148,9 +151,13 @@ DEFERRED = frozenset(
         RerunRefusal.FUSE,
         RerunRefusal.HOURLY,
         RerunRefusal.UNSETTLED,
+        RerunRefusal.NO_ANSWER,
     }
 )
 """Reasons that pass: the re-run is tried again later."""
+
+FINAL = frozenset({RerunRefusal.LATER_ATTEMPT, RerunRefusal.TOO_MANY, RerunRefusal.UNKNOWN_JOB})
+"""Reasons, found by asking GitHub, that do not pass: the job cannot be run again at all, and there is no button."""
 
 MERGE_QUEUE_BRANCH = "gh-readonly-queue/"
 DEPLOYMENT_EVENTS = frozenset({"deployment", "deployment_status"})
@@ -201,6 +208,24 @@ class RerunNote(NamedTuple):
     by: str
     at: float
     next_at: float | None = None
+
+    @property
+    def text(self) -> str:
+        """The reason as a part of a sentence."""
+        return why_not(RerunRefusal(self.reason)) if self.reason in set(RerunRefusal) else self.reason
+
+    @property
+    def is_final(self) -> bool:
+        """True if the job cannot be run again at all."""
+        return self.reason in FINAL
+
+    def waits(self, now: float) -> bool:
+        """True if the re-run is tried again."""
+        return (self.next_at or 0.0) > now
+
+    def replaces(self, known: RerunNote | None, now: float) -> bool:
+        """True if this note is recorded in place of `known`: what a person requested, and waits, stays on record."""
+        return self.by != AUTO or known is None or known.by == AUTO or not known.waits(now)
 
 
 class RerunFacts(NamedTuple):

@@ -19,7 +19,23 @@ NAME = "Runner post-mortem"
 RERUN = CheckRunAction(rerun_label(Cause.UNKNOWN, ""), "Run this job and its dependents again", "rerun")
 """The button; its label depends on the cause."""
 
+
+def rerun_subject(runner_name: str) -> str:
+    """Returns what the audit log has of a press of the button, on the check run or on a page.
+
+    Everyone who sees the fleet reads that log, so it has the runner and not the repository.
+    """
+    return f"the job of {runner_name}"
+
+
 NOTHING_COMMON = Correlation()
+
+RUNS_AGAIN = (
+    "does what re-running this job at GitHub does, for it and the jobs that depend on it, and is on record here"
+)
+"""What the button does, as the end of a sentence."""
+
+RERUN_OF_CHECK = 'GitHub\'s own "Re-run" of this check runs no job again.'
 
 NOT_THE_CAUSE = "The job came to its own result, which its runner's end did not decide."
 
@@ -74,7 +90,7 @@ def post_mortem_report(
     ]
     button = RERUN._replace(label=rerun_label(death.cause, death.reason))
     if has_button:
-        lines.append(f'The button "{button.label}" of this check runs the job again, and the jobs that depend on it.')
+        lines.append(f'The button "{button.label}" of this check {RUNS_AGAIN}. {RERUN_OF_CHECK}')
     return Report(
         title=title,
         summary="\n\n".join((*lines, f"Job: {_job_link(job)}")),

@@ -21,6 +21,7 @@ from githubkit.cache import MemCacheStrategy
 
 from ghapp.decoding import decode
 from ghapp.errors import (
+    DeletedError,
     GitHubError,
     GitHubUnavailableError,
     PermissionMissingError,
@@ -181,6 +182,8 @@ def _answer_or_error(method: str, path: str, response: httpx.Response) -> GitHub
                 explanation=explanation,
                 needs_single_sign_on=response.headers.get("x-github-sso", "").startswith("required"),
             )
+        case 410:
+            raise DeletedError(f"{method} {path}: GitHub answered 410")
         case status if status >= 500:  # noqa: PLR2004
             raise GitHubUnavailableError(f"{method} {path}: GitHub answered {status}")
         case status:

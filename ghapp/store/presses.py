@@ -17,9 +17,10 @@ from ghapp.errors import StoreRefusedError
 from ghapp.log import logger
 from ghapp.report.remaining_losses import RemainingLosses
 from ghapp.store import keys
-from ghapp.store.audit import AuditEntry, AuditLog
+from ghapp.store.audit import AuditEntry, AuditLog, Trail
 from ghapp.store.codec import Codec
 from ghapp.store.quarantine import RecordReader
+from ghapp.wording import clock_time
 
 log = logger(__name__)
 
@@ -33,6 +34,9 @@ FAILED = "failed: "
 
 JOINED = "already running: "
 """Before the outcome of a press that came while the work ran."""
+
+ALREADY_REQUESTED = "already requested"
+"""The result of a press that joined an earlier one, before who began that."""
 
 MOST = 400
 """Presses and outcomes that are kept, half of it presses. One beyond has its entry in the audit log, and no outcome."""
@@ -99,6 +103,20 @@ class Presses:
         await self.put(installation, press_id, Press(topic, queued))
         return press_id
 
+    async def begin_or_join(self, installation: int, topic: str, entry: AuditEntry) -> tuple[str, str]:
+        """Records a press, as `begin`; while an earlier press of its topic waits, it shares that one's outcome.
+
+        Returns:
+            The id of the press that gets the outcome, and who began it.
+        """
+        waiting = await self._open(keys.presses(installation), topic)
+        if not waiting:
+            return await self.begin(installation, topic, entry), entry.who
+        press_id, press = min(waiting, key=lambda each: each[1].entry.at)
+        result = f"{ALREADY_REQUESTED} by {press.entry.who}"
+        await self._audit.record(installation, entry._replace(result=result), Trail.ATTEMPTS)
+        return press_id, press.entry.who
+
     async def put(self, installation: int, press_id: str, press: Press) -> None:
         """Stores a press whose work has not ended, unless too many are stored."""
         key = keys.presses(installation)
@@ -136,10 +154,10 @@ class Presses:
         key = keys.presses(installation)
         for press_id, press in await self._open(key, topic):
             waiting = press._replace(waits_for=waits_for, next_at=next_at, ends_at=ends_at)
-            if waits_for != press.waits_for:  # the log has no times, so that its entry stays where it is
-                result = f"waits: {waits_for}"
-                await self._audit.conclude(installation, press.entry, result)
-                waiting = waiting._replace(entry=press.entry._replace(result=result))
+            result = f"waits: {waits_for}; tried again at {clock_time(next_at)}"
+            result += "" if ends_at is None else f", for the last time at {clock_time(ends_at)}"
+            await self._audit.conclude(installation, press.entry, result)
+            waiting = waiting._replace(entry=press.entry._replace(result=result))
             await self._redis.hset(key, press_id, _presses.encode(waiting))
         await self._redis.expire(key, KEPT_SECONDS)
 

@@ -50,7 +50,8 @@ async def post_check_run(
         context, installation, job.repository, name=NAME, subject=subject, details_url=details_url
     )
     known_outcome, again, story, steps = await _story(context, installation, facts)
-    has_button = is_cause and may_be_repeated(known_outcome.rerun, now) and refusal(facts) is None
+    is_final = known_outcome.note is not None and known_outcome.note.is_final
+    has_button = is_cause and not is_final and may_be_repeated(known_outcome.rerun, now) and refusal(facts) is None
     before = await context.deaths.unclean(installation.id, death.at - WEEK_SECONDS, MOST_COMPARED)
     rendered = post_mortem_report(
         death,

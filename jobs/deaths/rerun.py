@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ghapp.deaths.death import Death
+from ghapp.deaths.death import DeadJob, Death
 from ghapp.deaths.github_words import JobWords, read_words
 from ghapp.deaths.metrics import RERUNS
 from ghapp.deaths.post_mortem import JobFacts
@@ -31,8 +31,13 @@ from ghapp.deaths.rerun import (
     why_not,
 )
 from ghapp.deaths.store import identity
-from ghapp.deaths.texts import NAME, RERUN
-from ghapp.errors import GitHubError, NotFoundError, PermissionMissingError
+from ghapp.deaths.texts import NAME, RERUN, rerun_subject
+from ghapp.errors import (
+    DeletedError,
+    GitHubError,
+    NotFoundError,
+    PermissionMissingError,
+)
 from ghapp.github.checks import external_id
 from ghapp.github.deliveries import Delivery
 from ghapp.github.jobs import Jobs
@@ -49,7 +54,6 @@ from jobs.context import JobContext, configured, open_context
 log = logger(__name__)
 
 NOT_RUN_AGAIN = "not run again"
-NO_ANSWER = "GitHub gave no usable answer"
 
 
 async def rerun_job(installation_id: int, which: str, by: str, attempt: int = 0, waited: int = 0) -> None:
@@ -81,8 +85,8 @@ async def rerun_job_of(
     installation = await context.installations.one(installation_id)
     death = await context.deaths.one(installation_id, which)
     if installation is None or installation.suspended or death is None or death.job is None:
-        gone = "the App is suspended or no longer installed"
-        why = gone if installation is None or installation.suspended else "the death is no longer on record"
+        is_installed = installation is not None and not installation.suspended
+        why = "the death is no longer on record" if is_installed else "the App is suspended or no longer installed"
         await context.presses.conclude(installation_id, rerun_topic(which), lambda _: f"{NOT_RUN_AGAIN}: {why}")
         return None
     job_id = death.job.id
@@ -91,17 +95,17 @@ async def rerun_job_of(
     ) as is_mine:
         if not is_mine:
             return None
+        trouble: GitHubError | None = None
+        outcome: Rerun | RerunRefusal
         try:
             outcome = await _RerunTry(context, installation, death, by, waited=waited > 0).run()
-        except GitHubError:
-            next_try = await _try_again(context, installation_id, job_id, which, by, attempt, waited)
-            await _show_press(context, installation_id, which, by, attempt, NO_ANSWER, next_try)
-            raise
+        except GitHubError as error:
+            outcome, trouble = RerunRefusal.NO_ANSWER, error
     named = {"installation": installation_id, "org": installation.org, "job": job_id, "by": by}
     next_try = None
     if isinstance(outcome, Rerun):
         log.info("re-run", **named, repository=death.job.repository, state=outcome.state.value)
-        _have_check_run_updated(context, installation_id, which, outcome)
+        _have_check_run_updated(context, installation_id, which, job_id, outcome.state.value)
     else:
         log.info("not re-run", **named, reason=outcome.value)
         if outcome in DEFERRED:
@@ -110,14 +114,28 @@ async def rerun_job_of(
         if outcome is not RerunRefusal.ALREADY:
             now = context.clock()
             note = RerunNote(outcome.value, by, now, None if next_try is None else now + next_try.after)
-            await context.reruns.note(installation_id, job_id, note)
+            await _note(context, installation_id, which, job_id, note)
     result = outcome.state.value if isinstance(outcome, Rerun) else outcome.value
     await context.counters.add(RERUNS, org=installation.org, outcome=result)
     if isinstance(outcome, Rerun):
         await context.presses.conclude(installation_id, rerun_topic(which), lambda _: result)
     else:
         await _show_press(context, installation_id, which, by, attempt, why_not(outcome), next_try)
+    if trouble is not None:
+        raise trouble
     return outcome
+
+
+async def _note(context: JobContext, installation_id: int, which: str, job_id: int, note: RerunNote) -> None:
+    """Notes why the job is not run again, or not yet; its check run shows what a person waits for, and what is final.
+
+    It does not follow each unasked try: after a mass loss there are hundreds of them.
+    """
+    if not note.replaces(await context.reruns.noted(installation_id, job_id), context.clock()):
+        return
+    await context.reruns.note(installation_id, job_id, note)
+    if note.by != AUTO or note.is_final:
+        _have_check_run_updated(context, installation_id, which, job_id, note.reason)
 
 
 async def _show_press(
@@ -148,7 +166,7 @@ async def _try_again(
     """
     known = await context.reruns.of(installation_id, job_id)
     if known is not None and may_be_repeated(known, context.clock()):
-        _have_check_run_updated(context, installation_id, which, known)  # it gets the button
+        _have_check_run_updated(context, installation_id, which, job_id, known.state.value)  # it gets the button
     chain = f"rerun-{installation_id}-{job_id}-{AUTO if by == AUTO else 'asked'}-"
     next_after = next_try_after(attempt, known, context.clock())
     later = [f"{chain}{number}" for number in range(1, attempt)]  # the later a chain began, the lower its number
@@ -162,9 +180,18 @@ async def _try_again(
     return _NextTry(next_after, attempt + 1)
 
 
-def _have_check_run_updated(context: JobContext, installation_id: int, which: str, rerun: Rerun) -> None:
-    key = f"post-mortem-rerun-{installation_id}-{rerun.job_id}-{rerun.state.value}"
+def _have_check_run_updated(context: JobContext, installation_id: int, which: str, job_id: int, result: str) -> None:
+    key = f"post-mortem-rerun-{installation_id}-{job_id}-{result}"
     context.ask(JobName.POST_MORTEM, installation_id, which, key=key)
+
+
+def refusal_of(error: GitHubError) -> RerunRefusal | None:
+    """Returns why a job is not run again after GitHub's answer about it or its run; None if the answer may change."""
+    if isinstance(error, NotFoundError | DeletedError):
+        return RerunRefusal.UNKNOWN_JOB
+    if isinstance(error, PermissionMissingError) and is_not_granted(error.accepted, error.explanation):
+        return RerunRefusal.NOT_GRANTED
+    return None
 
 
 class _NextTry(NamedTuple):
@@ -193,11 +220,17 @@ class _RerunTry:
         client = await self._context.installation_client(self._installation, Purpose.REPORT)
         jobs = Jobs(client, self._installation.at_github(job.repository))
         try:
-            facts = await self._facts(jobs, job.id)
-        except NotFoundError:
-            if known is not None:  # its outcome is settled first
+            return await self._judge(jobs, job, known)
+        except GitHubError as error:
+            why, pending = refusal_of(error), await self._store.of(self._org_id, job.id)
+            if why is RerunRefusal.UNKNOWN_JOB and pending is not None:
+                return await self._refused(pending, why_not(why))  # whether GitHub received it is never known
+            if why is None or pending is not None:
                 raise
-            return RerunRefusal.UNKNOWN_JOB
+            return why
+
+    async def _judge(self, jobs: Jobs, job: DeadJob, known: Rerun | None) -> Rerun | RerunRefusal:
+        facts = await self._facts(jobs, job.id)
         if known is not None:
             outcome = await self._settle(jobs, facts.job, known)
             if outcome is not None:
@@ -245,8 +278,6 @@ class _RerunTry:
                 await self._store.forget(self._org_id, intent.job_id)
                 return RerunRefusal.NOT_GRANTED
             return await self._refused(intent, error.explanation or "403 without a reason")
-        except NotFoundError:
-            return await self._refused(intent, "404: GitHub does not know the job any more")
         accepted = intent._replace(state=RerunState.ACCEPTED)
         await self._store.keep(self._org_id, accepted)
         return accepted
@@ -297,6 +328,9 @@ async def request_if_automatic(context: JobContext, facts: RerunFacts, installat
     why = refusal(facts._replace(by=AUTO))
     if await context.reruns.of(installation.id, facts.job.id):
         return
+    note = await context.reruns.noted(installation.id, facts.job.id)
+    if note is not None and note.is_final:
+        return
     if why is not None and why not in DEFERRED:
         await _note_why_not(context, facts, installation, why)
         return
@@ -325,10 +359,12 @@ async def request_by_button(context: JobContext, installation: Installation, del
     posted = await context.post_mortems.posted(subject)
     if posted is None or posted.check_run != check_run.id or not posted.death:
         return False
-    by = delivery.sender.login if delivery.sender is not None else ""
+    by = delivery.sender.login if delivery.sender is not None else "unknown"
     key = f"rerun-{installation.id}-{check_run.id}"
-    entry = AuditEntry(context.clock(), by, Channel.CHECK_RUN, "re-run", f"the job of {subject}", "", "")
-    await context.presses.begin(installation.id, rerun_topic(posted.death), entry)
-    context.ask(JobName.RERUN, installation.id, posted.death, by or "unknown", key=key)
+    death = await context.deaths.one(installation.id, posted.death)
+    about = rerun_subject(subject if death is None else death.runner_name)
+    entry = AuditEntry(context.clock(), by, Channel.CHECK_RUN, "re-run", about, "", "")
+    _, first = await context.presses.begin_or_join(installation.id, rerun_topic(posted.death), entry)
+    context.ask(JobName.RERUN, installation.id, posted.death, first, key=key)
     log.info("button used", installation=installation.id, org=installation.org, button=action.identifier, by=by)
     return True

@@ -129,6 +129,12 @@ async def test_a_401_says_that_our_credentials_are_not_accepted(github):
         await (await api.installation_client(ACME)).runner(23)
 
 
+async def test_a_410_says_that_it_was_deleted(github):
+    api, _, _ = github(lambda _: httpx.Response(410, json={"message": "Gone"}))
+    with pytest.raises(errors.DeletedError):
+        await (await api.installation_client(ACME)).runner(23)
+
+
 async def test_a_403_names_the_permission_that_is_missing(github):
     headers = {"x-accepted-github-permissions": "organization_self_hosted_runners=read"}
     api, _, _ = github(lambda _: httpx.Response(403, headers=headers, json={"message": "Resource not accessible"}))

@@ -65,5 +65,8 @@ def test_a_request_without_an_answer_that_is_never_settled_is_caught():
 
 
 def test_a_refusal_that_passes_and_is_not_waited_for_is_caught():
-    with patch.object(tries, "DEFERRED", frozenset()), pytest.raises(Violation, match="that may be run again was not"):
+    with (
+        patch.object(tries, "DEFERRED", frozenset({RerunRefusal.NO_ANSWER})),
+        pytest.raises(Violation, match="that may be run again was not"),
+    ):
         live_through(range(SEEDS))

@@ -5,8 +5,9 @@ import pytest
 from ghapp.deaths.rerun import GIVEN_BACK_SECONDS, tries_end_after
 from ghapp.errors import Refusal, StoreRefusedError
 from ghapp.store import keys, presses
-from ghapp.store.audit import AuditEntry, AuditLog, Channel
+from ghapp.store.audit import AuditEntry, AuditLog, Channel, Trail
 from ghapp.store.presses import SWEEP_TOPIC, Presses, check_topic
+from ghapp.wording import clock_time
 
 NOW = 1_790_000_000.0
 ENTRY = AuditEntry(NOW, "mona", Channel.PAGE, "sweep", "", "", "")
@@ -50,17 +51,34 @@ async def test_a_press_shows_what_its_work_waits_for_until_it_ends(redis):
     await redis.expire(keys.presses(7), 10)
     for at in (60.0, 120.0):
         await store.wait(7, "rerun a", "the fuse is not closed", NOW + at, NOW + 900)
+    tried_again = f"tried again at {clock_time(NOW + 120)}, for the last time at {clock_time(NOW + 900)}"
     press = await store.get(7, press_id)
     assert (press.outcome, press.waits_for) == ("", "the fuse is not closed")
     assert (press.next_at, press.ends_at) == (NOW + 120, NOW + 900)
     assert (await store.get(7, other)).waits_for == ""
-    assert sorted(await results(redis)) == ["queued", "waits: the fuse is not closed"], "one entry for each press"
+    waits = f"waits: the fuse is not closed; {tried_again}"
+    assert sorted(await results(redis)) == ["queued", waits], "one entry for each press"
     assert await redis.ttl(keys.presses(7)) > presses.KEPT_SECONDS - 10
     await store.wait(7, "rerun a", "the run goes on", NOW + 180)
     await store.conclude(7, "rerun a", lambda _: "accepted")
     await store.wait(7, "rerun a", "too late", NOW + 240)
     assert (await store.get(7, press_id)).outcome == "accepted"
     assert sorted(await results(redis)) == ["accepted", "queued"]
+
+
+async def test_a_press_joins_one_of_its_topic_that_has_no_outcome_and_no_other(redis):
+    store = Presses(redis)
+    first, who = await store.begin_or_join(7, "rerun a", ENTRY)
+    assert (who, await results(redis)) == ("mona", ["queued"])
+    second = await store.begin_or_join(7, "rerun a", ENTRY._replace(who="lisa", at=NOW + 1))
+    other, by = await store.begin_or_join(7, "rerun b", ENTRY._replace(who="lisa"))
+    assert (second, by, other != first) == ((first, "mona"), "lisa", True)
+    assert await results(redis) == ["queued", "queued"]
+    (attempt,) = await AuditLog(redis).latest(7, 9, Trail.ATTEMPTS)
+    assert (attempt.who, attempt.result) == ("lisa", f"{presses.ALREADY_REQUESTED} by mona")
+    await store.conclude(7, "rerun a", lambda _: "accepted")
+    third, by = await store.begin_or_join(7, "rerun a", ENTRY._replace(who="lisa"))
+    assert (third != first, by) == (True, "lisa")
 
 
 def test_a_press_is_kept_for_longer_than_a_re_run_is_tried():

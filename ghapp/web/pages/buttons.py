@@ -22,6 +22,7 @@ from ghapp.deaths.page_views import refusal_here
 from ghapp.deaths.pages import death_of_address, death_path
 from ghapp.deaths.rerun import WHY_NOT
 from ghapp.deaths.store import identity
+from ghapp.deaths.texts import rerun_subject
 from ghapp.deliveries.store import DeadLetter
 from ghapp.installations.pool_matching import ALL_POOLS, LONGEST_POOL
 from ghapp.log import logger
@@ -266,10 +267,10 @@ class Buttons:
     async def _rerun(self, visit: Visit, _: Form) -> Response:
         death, job = await self._rerunnable(visit)
         installation, death_id = visit.installation.id, identity(death)
-        # Everyone who sees the fleet reads the audit log, so it has the runner and not the repository.
-        press_id = await self._begin(visit, rerun_topic(death_id), "re-run", f"the job of {death.runner_name}")
+        entry = self._entry(visit, "re-run", rerun_subject(death.runner_name))
+        press_id, by = await self._data.begin_or_join_press(visit.org_state, rerun_topic(death_id), entry)
         key = f"rerun-{installation}-{job.id}"
-        await self._enqueue(JobName.RERUN, installation, death_id, visit.visitor.name, key=key)
+        await self._enqueue(JobName.RERUN, installation, death_id, by, key=key)
         return self._done(visit.request, death_path(visit), "rerun", press_id)
 
     async def _rerunnable(self, visit: Visit) -> tuple[Death, DeadJob]:
@@ -369,12 +370,13 @@ class Buttons:
 
     async def _begin(self, visit: Visit, topic: str, action: str, subject: str) -> str:
         """Records a press whose work a worker does; its outcome follows. Returns its id."""
+        return await self._data.begin_press(visit.org_state, topic, self._entry(visit, action, subject))
+
+    def _entry(self, visit: Visit, action: str, subject: str) -> AuditEntry:
+        """Returns the entry of the audit log for a press, which is logged."""
         who, address = visit.visitor.name, address_of(visit.request)
-        entry = AuditEntry(self._host.clock(), who, Channel.PAGE, action, subject, "", "", address)
-        press_id = await self._data.begin_press(visit.org_state, topic, entry)
-        org = visit.installation.org
-        log.info("button used", who=who, action=action, subject=subject, org=org, result=QUEUED)
-        return press_id
+        log.info("button used", who=who, action=action, subject=subject, org=visit.installation.org, result=QUEUED)
+        return AuditEntry(self._host.clock(), who, Channel.PAGE, action, subject, "", "", address)
 
     def _question(self, visit: Visit, question: Confirmation, status: int = 200) -> Response:
         shell = self._host.shell(visit.request, visit.visitor, visit.installation.org)

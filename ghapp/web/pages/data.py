@@ -429,6 +429,10 @@ class PageData:
         """Records a press whose work a worker does, before the work is enqueued; returns its id."""
         return await self._stores.presses.begin(org_state.installation.id, topic, entry)
 
+    async def begin_or_join_press(self, org_state: OrgState, topic: str, entry: AuditEntry) -> tuple[str, str]:
+        """Records a press, as `begin_press`, or joins one that waits; returns the press' id, and who began it."""
+        return await self._stores.presses.begin_or_join(org_state.installation.id, topic, entry)
+
     async def press(self, org_state: OrgState, press_id: str) -> Press | None:
         """Returns a press of the last hours."""
         return await self._stores.presses.get(org_state.installation.id, press_id)

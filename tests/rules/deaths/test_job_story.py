@@ -12,6 +12,7 @@ from ghapp.deaths.job_death import EXAMINATION_SECONDS, EXAMINED_AFTER_SECONDS, 
 from ghapp.deaths.job_outcome import (
     NOTHING_KNOWN,
     RUN_AGAIN,
+    START_AGAIN,
     UNCHANGED,
     FailedBy,
     JobOutcome,
@@ -19,15 +20,17 @@ from ghapp.deaths.job_outcome import (
     failure_text,
     job_of_death,
     job_summary,
-    may_be_run_again,
+    lacks_rerun,
     next_steps,
     other_attempts,
     run_again_as,
 )
 from ghapp.deaths.job_story import StoryStep, death_story, how_known, job_story, rerun_command
-from ghapp.deaths.rerun import AUTO, Rerun, RerunNote, RerunState
+from ghapp.deaths.post_mortem import ENDED_LATE_SECONDS
+from ghapp.deaths.rerun import AUTO, Rerun, RerunNote, RerunRefusal, RerunState, why_not
+from ghapp.wording import clock_time
 from ghapp.workflow_jobs.explanation import explain
-from ghapp.workflow_jobs.job import Job
+from ghapp.workflow_jobs.job import RUNNING_TOO_LONG_SECONDS, Job
 from tests.rules.builders import MICROSECOND, NOW
 from tests.rules.deaths.test_post_mortem import death
 from tests.rules.workflow_jobs.builders import POOL, busy, job, queue
@@ -59,6 +62,8 @@ def story(known, outcome=NOTHING_KNOWN):
     return [each.full_text for each in job_story(known, POOL, explain(jobs, known), outcome, NOW)]
 
 
+AT_NEXT = f"tried again at {clock_time(NOW + 120)}"
+UNKNOWN_RUN = why_not(RerunRefusal.UNKNOWN_JOB)
 BY_HAND = "; to run it again unchanged: `gh run rerun --job 7 --repo acme/api`"
 
 
@@ -96,7 +101,7 @@ BY_HAND = "; to run it again unchanged: `gh run rerun --job 7 --repo acme/api`"
         (
             RUNNING,
             JobOutcome(DIED),
-            [TAKEN, OOM, "GitHub has not ended the job yet: it does so some ten minutes after a runner is lost"],
+            [TAKEN, OOM, "GitHub has not ended the job yet: it does so about 10 minutes after a runner is lost"],
         ),
         (FAILED._replace(conclusion="success"), JobOutcome(), [TAKEN, "ended: success"]),
         (FAILED._replace(conclusion=""), JobOutcome(), [TAKEN, "ended: no conclusion was delivered"]),
@@ -139,7 +144,25 @@ BY_HAND = "; to run it again unchanged: `gh run rerun --job 7 --repo acme/api`"
         (
             FAILED,
             JobOutcome(DIED, note=RerunNote("OfAnotherVersion", "mona", NOW - 50, NOW + 120)),
-            [*(TAKEN, OOM, "ended: failure"), "not run again by mona: OfAnotherVersion; tried again in 2 min"],
+            [*(TAKEN, OOM, "ended: failure"), f"a re-run was requested by mona; it waits: OfAnotherVersion; {AT_NEXT}"],
+        ),
+        (
+            FAILED,
+            JobOutcome(DIED, note=RerunNote("FuseNotClosed", AUTO, NOW - 50, NOW + 120)),
+            [*(TAKEN, OOM, "ended: failure"), f"not run again: the fuse of the pool is not closed; {AT_NEXT}"],
+        ),
+        (
+            FAILED,
+            JobOutcome(DIED, ASKED, RerunNote("NoUsableAnswer", "mona", NOW - 50, NOW + 120)),
+            [
+                *(TAKEN, OOM, "ended: failure"),
+                f"a re-run was requested by mona; GitHub has not confirmed it yet; {AT_NEXT}",
+            ],
+        ),
+        (
+            FAILED,
+            JobOutcome(DIED, note=RerunNote("JobUnknownToGitHub", "mona", NOW - 50)),
+            [*(TAKEN, OOM, "ended: failure"), f"a re-run was requested by mona: {UNKNOWN_RUN}"],
         ),
         (
             FAILED,
@@ -172,6 +195,7 @@ BY_HAND = "; to run it again unchanged: `gh run rerun --job 7 --repo acme/api`"
         ),
         *("succeeded", "ended without a conclusion", "cancelled before a runner took it", "failed by its runner"),
         *("re-run requested", "re-run accepted", "re-run refused", "not run again", "tried again later"),
+        *("tried again unasked", "request tried again", "unknown to GitHub"),
         *("run again and queued", "run again at GitHub"),
     ],
 )
@@ -243,6 +267,57 @@ def test_a_job_that_used_up_its_machine_changes_before_it_is_run_again(cause, re
     assert again == (RUN_AGAIN, UNCHANGED, ON_GITHUB.html_url)
 
 
+@pytest.mark.parametrize(
+    ("reason", "again"),
+    [("JobUnknownToGitHub", START_AGAIN), ("RerunLimit", START_AGAIN), ("RunNotOver", RUN_AGAIN)],
+)
+def test_the_last_step_leads_to_github_only_where_the_run_can_be_run_again(reason, again):
+    outcome = JobOutcome(DIED, note=RerunNote(reason, "mona", NOW))
+    change, last = next_steps(ON_GITHUB, outcome, NOW)
+    assert change.step == needed_change(DIED.cause, DIED.reason)
+    assert (last.step, last.url) == (again, ON_GITHUB.html_url if again == RUN_AGAIN else "")
+    (command,) = [each.command for each in job_story(ON_GITHUB, POOL, None, outcome, NOW) if each.step == "rerun"]
+    assert bool(command) is (again == RUN_AGAIN)
+
+
+GITHUB_ENDS = DIED.ended_at + ENDED_LATE_SECONDS
+
+
+@pytest.mark.parametrize(
+    ("now", "by"),
+    [
+        (NOW - 660, ", by about 14:13 UTC"),
+        (GITHUB_ENDS - MICROSECOND, ", by about 14:13 UTC"),
+        (GITHUB_ENDS, ""),
+        (NOW, ""),
+    ],
+)
+@pytest.mark.parametrize("reason", ["", "OOMKilled"])
+def test_a_job_that_github_has_not_ended_yet_has_its_step_and_by_when_it_can_be_run_again(now, by, reason):
+    known = ON_GITHUB._replace(status="running", ended_at=None, conclusion="")
+    died = DIED if reason else DIED._replace(cause=Cause.TERMINATED, reason="Error")
+    *changes, last = next_steps(known, JobOutcome(died), now)
+    assert last.step == f"wait until GitHub ends the job{by}, or cancel the run at GitHub"
+    assert (last.why, last.url) == ("it can be run again then, and not before", ON_GITHUB.html_url)
+    assert [each.step for each in changes] == ([needed_change(died.cause, died.reason)] if reason else [])
+    (event,) = [each for each in job_story(known, POOL, None, JobOutcome(died), now) if each.step is StoryStep.ENDED]
+    assert event.text.endswith(f"a runner is lost{by}")
+
+
+@pytest.mark.parametrize(
+    ("known", "outcome"),
+    [
+        (RUNNING, JobOutcome()),
+        (RUNNING._replace(started_at=NOW - RUNNING_TOO_LONG_SECONDS - 1), JobOutcome(DIED)),
+        (RUNNING, JobOutcome(DIED, attempts=(AGAIN,))),
+        (RUNNING, JobOutcome(DIED, ACCEPTED)),
+    ],
+    ids=["its runner lives", "must have ended", "run again at GitHub", "run again"],
+)
+def test_github_is_not_waited_for_where_the_job_goes_on_must_have_ended_or_was_run_again(known, outcome):
+    assert next_steps(known, outcome, NOW) == ()
+
+
 def test_a_job_that_lost_its_runner_for_no_reason_of_its_own_is_run_again_as_it_is():
     (step,) = next_steps(ON_GITHUB, JobOutcome(DIED._replace(cause=Cause.TERMINATED, reason="Error")), NOW)
     assert (step.step, step.url) == ("run it again at GitHub (Re-run jobs)", ON_GITHUB.html_url)
@@ -296,6 +371,18 @@ OOM_SUMMARY = "its runner died (host-oom): the runner was killed because its con
             "it was not run again yet",
             None,
         ),
+        (
+            FAILED,
+            JobOutcome(DIED, note=RerunNote("RunNotOver", "mona", NOW, NOW + MICROSECOND)),
+            "its re-run was requested by mona, and waits",
+            None,
+        ),
+        (
+            FAILED,
+            JobOutcome(DIED, note=RerunNote("JobUnknownToGitHub", "mona", NOW)),
+            f"it was not run again: {UNKNOWN_RUN}",
+            None,
+        ),
         (FAILED, JobOutcome(DIED, ASKED), "its re-run as attempt 2 was requested", None),
         (FAILED, JobOutcome(DIED, ACCEPTED), "its re-run as attempt 2 was requested", None),
         (FAILED, JobOutcome(DIED, attempts=(AGAIN,)), "attempt 2 of the run: queued", 9),
@@ -312,6 +399,8 @@ OOM_SUMMARY = "its runner died (host-oom): the runner was killed because its con
         "refused",
         "no more tries",
         "tried again",
+        "a person's request waits",
+        "unknown to GitHub",
         "requested",
         "accepted",
         "queued again",
@@ -436,7 +525,7 @@ def test_what_another_version_says_a_job_failed_by_is_left_out():
     assert failure_text("failure", "weather") == "failure"
 
 
-@pytest.mark.parametrize(("conclusion", "steps"), [("failure", 2), ("", 0), ("success", 0)])
+@pytest.mark.parametrize(("conclusion", "steps"), [("failure", 2), ("", 2), ("success", 0)])
 def test_a_job_that_no_delivery_has_reported_has_the_steps_of_its_death(conclusion, steps):
     dead = DIED._replace(job=DIED.job._replace(conclusion=conclusion, html_url="https://github.com/acme/api/x"))
     found = next_steps(job_of_death(dead), JobOutcome(dead), NOW)
@@ -625,10 +714,12 @@ def test_the_command_that_runs_a_job_again_names_another_host_than_githubs_and_i
         (FAILED, JobOutcome(DIED, ACCEPTED), False),
         (FAILED, JobOutcome(DIED, ASKED._replace(state=RerunState.REFUSED)), True),
         (FAILED, JobOutcome(DIED, attempts=(FAILED._replace(id=8, attempt=2),)), False),
+        (FAILED, JobOutcome(DIED, note=RerunNote("LaterAttempt", "mona", NOW)), False),
+        (FAILED, JobOutcome(DIED, note=RerunNote("RunNotOver", "mona", NOW)), True),
         (RUNNING, JobOutcome(DIED), False),
     ],
 )
 def test_a_job_may_be_run_again_by_hand_while_no_re_run_of_it_is_under_way(job, outcome, may_be):
-    assert may_be_run_again(job, outcome) is may_be
+    assert lacks_rerun(job, outcome) is may_be
     story = [each.full_text for each in job_story(job, "linux-4vcpu", None, outcome, NOW)]
     assert any("gh run rerun" in text for text in story) is may_be

@@ -23,7 +23,15 @@ from ghapp.deaths.post_mortem import (
     next_look_after,
     wants_lines,
 )
-from ghapp.deaths.texts import NOT_THE_CAUSE, RERUN, details, last_line, post_mortem_report
+from ghapp.deaths.texts import (
+    NOT_THE_CAUSE,
+    RERUN,
+    RERUN_OF_CHECK,
+    RUNS_AGAIN,
+    details,
+    last_line,
+    post_mortem_report,
+)
 from ghapp.report.check_run import LONGEST, Conclusion
 from tests.rules.builders import MICROSECOND, NOW, lost
 
@@ -278,6 +286,8 @@ def test_what_to_do_comes_before_the_button_which_says_that_nothing_was_changed(
     assert f"than their limit.\n\nWhat to do:\n\n{line}\n\n" in report.summary
     assert report.summary.index(line) < report.summary.index('The button "Re-run anyway" of this check')
     assert [each.label for each in report.actions] == ["Re-run anyway"]
+    assert report.summary.count(f"{RUNS_AGAIN}. {RERUN_OF_CHECK}") == 1
+    assert RERUN_OF_CHECK not in post_mortem_report(death(), death().job, is_private=True, steps=[step]).summary
 
 
 @pytest.mark.parametrize("reason", ["", "OOMKilled", "StorageLimitExceeded", "DeadlineExceeded"])

@@ -52,7 +52,7 @@ async def test_a_developer_learns_on_the_job_s_own_commit_that_the_runner_died(s
         assert "ended: failure" in posted["output"]["summary"]
         change = sentence(needed_change(Cause.HOST_OOM, "OOMKilled"))
         assert f"1. {change}\n2. [{sentence(RUN_AGAIN)}](" in posted["output"]["summary"]
-        assert "What to do" not in early["output"]["summary"]
+        assert "or cancel the run at GitHub" in early["output"]["summary"]
         (about,) = await app.context.demand.of_check_run(app.installation, check_run)
         assert about.id == job.id
         assert (posted["name"], posted["head_sha"]) == ("Runner post-mortem", job.head_sha)

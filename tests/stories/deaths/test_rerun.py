@@ -15,16 +15,36 @@ from rq.job import Job
 from rq.serializers import JSONSerializer
 
 from ghapp.deaths.death import DeadJob
-from ghapp.deaths.rerun import AUTO, TRIES_AFTER_SECONDS, Rerun, RerunNote, RerunRefusal, RerunState
+from ghapp.deaths.rerun import (
+    AUTO,
+    NO_ACCESS,
+    TRIES_AFTER_SECONDS,
+    Rerun,
+    RerunNote,
+    RerunRefusal,
+    RerunState,
+    why_not,
+)
 from ghapp.deaths.store import identity
 from ghapp.deaths.texts import RERUN
-from ghapp.errors import GitHubUnavailableError
+from ghapp.errors import (
+    DeletedError,
+    GitHubError,
+    GitHubUnavailableError,
+    NotFoundError,
+    PermissionMissingError,
+    RateLimitedError,
+    UnauthorizedError,
+)
 from ghapp.remediation.fuse import Fuse, Position
 from ghapp.sandbox.config import LEAST_PRIVILEGE
 from ghapp.store import keys
+from ghapp.store.audit import AuditEntry, Trail
+from ghapp.store.presses import rerun_topic
+from ghapp.wording import clock_time
 from jobs.deaths.job_deaths import examine_job_of
 from jobs.deaths.post_mortem import look_into
-from jobs.deaths.rerun import rerun_job_of
+from jobs.deaths.rerun import refusal_of, rerun_job_of
 from jobs.installations.discover import discover_installations
 from tests.manifests.rendered import ROOT
 from tests.stories.conftest import POOL
@@ -136,9 +156,19 @@ async def test_the_button_runs_the_job_again_and_names_who_pressed_it(story):
         done = await rerun(app, death, "mona")
         assert (done.state, done.by) == (RerunState.ACCEPTED, "mona")
         presses = await app.context.audit.latest(app.installation, 9)
-        assert {(each.channel, each.result) for each in presses} == {("check run", "accepted")}
+        subject = f"the job of {death.runner_name}"
+        assert {(each.channel, each.subject, each.result) for each in presses} == {("check run", subject, "accepted")}
         assert attempts(app, job) == [1, 2]
         assert "requested by mona; it is attempt 2 of the run" in (await look(app, death))[1]["output"]["summary"]
+
+
+async def test_githubs_own_re_run_of_the_check_runs_no_job_again(story):
+    async with story() as app:
+        _, death = await job_died(app, own_steps=True)
+        check_run, _ = await look(app, death)
+        app.sandbox.control.click("acme", check_run_id=check_run)
+        await app.receive_all()
+        assert enqueued(app) == []
 
 
 async def test_the_buttons_of_the_page_and_of_the_check_run_at_once_run_the_job_again_once(story):
@@ -237,10 +267,13 @@ async def test_a_press_whose_re_run_waits_for_hours_says_for_what_and_how_it_end
         for attempt, after in enumerate(TRIES_AFTER_SECONDS):
             take_from_queue(app, job, attempt)
             assert await rerun(app, death, who, attempt=attempt) is RerunRefusal.RUN_NOT_OVER
-            assert await recorded(app) == [f"waits: {GOES_ON}"]
             (press_id,) = await app.context.redis.hkeys(keys.presses(app.installation))
             press = await app.context.presses.get(app.installation, press_id.decode())
             assert press.next_at == app.clock() + after
+            tried_again = (
+                f"tried again at {clock_time(press.next_at)}, for the last time at {clock_time(press.ends_at)}"
+            )
+            assert await recorded(app) == [f"waits: {GOES_ON}; {tried_again}"]
             app.clock.pass_(after)
         assert app.clock() == press.ends_at
         if end == "accepted":
@@ -305,6 +338,23 @@ async def test_what_holds_up_an_unasked_re_run_does_not_hold_up_a_press(story):
         assert await recorded(app) == ["accepted"]
 
 
+async def test_a_second_press_while_one_waits_joins_it_and_tries_for_who_pressed_first(story):
+    async with story() as app:
+        job, death = await job_died(app, own_steps=True)
+        check_run, _ = await look(app, death)
+        await app.context.presses.begin(
+            app.installation,
+            rerun_topic(identity(death)),
+            AuditEntry(app.clock(), "lisa", "page", "re-run", "", "", ""),
+        )
+        who = await pressed(app, check_run)
+        assert await recorded(app) == ["queued"]
+        attempts_trail = await app.context.audit.latest(app.installation, 9, Trail.ATTEMPTS)
+        assert [(each.who, each.result) for each in attempts_trail] == [(who, "already requested by lisa")]
+        assert (await rerun_as_enqueued(app, str(check_run))).by == "lisa"
+        assert (await recorded(app), attempts(app, job)) == (["accepted"], [1, 2])
+
+
 @pytest.mark.parametrize("trouble", ["GitHub", "the death", "the App"])
 async def test_a_press_that_nothing_comes_of_says_so(story, trouble):
     async with story() as app:
@@ -314,7 +364,15 @@ async def test_a_press_that_nothing_comes_of_says_so(story, trouble):
             app.sandbox.control.fault(match="/jobs/", status=500)
             with pytest.raises(GitHubUnavailableError):
                 await rerun(app, death, who)
-            assert await recorded(app) == ["waits: GitHub gave no usable answer"]
+            (result,) = await recorded(app)
+            assert result.startswith("waits: GitHub gave no usable answer; tried again at ")
+            note = await app.context.reruns.noted(app.installation, death.job.id)
+            assert note == RerunNote("NoUsableAnswer", who, app.clock(), app.clock() + TRIES_AFTER_SECONDS[0])
+            app.sandbox.control.no_faults()
+            summary = (await look(app, death))[1]["output"]["summary"]
+            assert (
+                f"a re-run was requested by {who}; it waits: GitHub gave no usable answer; tried again at " in summary
+            )
         elif trouble == "the death":
             await app.context.redis.delete(keys.deaths(app.installation))
             assert await rerun(app, death, who) is None
@@ -584,10 +642,74 @@ async def test_without_the_right_to_write_checks_a_job_is_run_again_all_the_same
         assert (check_runs(app), enqueued(app)) == ({}, [f"rerun-{app.installation}-{job.id}-auto"])
 
 
-async def test_a_job_that_github_does_not_know_any_more_is_refused_at_once_and_not_tried_again(story):
+@pytest.mark.parametrize("status", [404, 410])
+@pytest.mark.parametrize("of", ["job", "run"])
+async def test_a_job_or_run_that_github_does_not_know_any_more_is_refused_at_once_and_not_tried_again(
+    story, of, status
+):
     """A 404 is an answer: its run was deleted, or the repository was taken from the App."""
+    async with story(pool=AUTOMATIC) as app:
+        job, death = await job_died(app, own_steps=True)
+        check_run, _ = await look(app, death)
+        who = await pressed(app, check_run)
+        path = f"/actions/jobs/{job.id}$" if of == "job" else f"/actions/runs/{job.run_id}$"
+        app.sandbox.control.fault("acme", match=path, status=status)
+        assert await rerun_as_enqueued(app, str(check_run)) is RerunRefusal.UNKNOWN_JOB
+        assert await recorded(app) == [f"not run again: {why_not(RerunRefusal.UNKNOWN_JOB)}"]
+        note = await app.context.reruns.noted(app.installation, job.id)
+        assert note == RerunNote("JobUnknownToGitHub", who, app.clock(), None)
+        assert [each for each in enqueued(app) if each.endswith("-1")] == []
+        updates = f"post-mortem-rerun-{app.installation}-{job.id}-JobUnknownToGitHub"
+        assert updates.encode() in app.context.queue_redis.lrange("rq:queue:report", 0, -1)
+        if of == "run":
+            posted = (await look(app, death))[1]
+            assert posted["actions"] == []
+            assert (
+                f"a re-run was requested by {who}: {why_not(RerunRefusal.UNKNOWN_JOB)}" in posted["output"]["summary"]
+            )
+
+
+async def test_an_unasked_re_run_that_waits_does_not_hide_what_a_person_waits_for(story):
+    async with story(pool=AUTOMATIC) as app:
+        job, death = await job_died(app)
+        app.sandbox.control.fault(match="/jobs/", status=500)
+        with pytest.raises(GitHubUnavailableError):
+            await rerun(app, death, "mona")
+        app.sandbox.control.no_faults()
+        note = await app.context.reruns.noted(app.installation, job.id)
+        await app.context.fuses.save(app.installation, POOL, None, Fuse(Position.PROVING))
+        assert await rerun(app, death) is RerunRefusal.FUSE
+        assert await app.context.reruns.noted(app.installation, job.id) == note
+        app.clock.pass_(TRIES_AFTER_SECONDS[0])
+        assert await rerun(app, death) is RerunRefusal.FUSE
+        assert (await app.context.reruns.noted(app.installation, job.id)).by == AUTO
+
+
+async def test_a_request_of_unknown_outcome_is_refused_for_good_where_github_does_not_know_the_run(story):
     async with story() as app:
-        _, death = await job_died(app)
-        app.sandbox.control.fault("acme", match=f"/actions/jobs/{death.job.id}$", status=404)
-        assert await rerun(app, death, "mona") is RerunRefusal.UNKNOWN_JOB
-        assert (await app.context.reruns.noted(app.installation, death.job.id)).next_at is None
+        job, death = await job_died(app)
+        await app.context.reruns.begin(app.installation, Rerun(job.id, job.run_id, 1, "mona", app.clock()))
+        app.sandbox.control.fault("acme", match="/actions/", status=404)
+        done = await rerun(app, death, "mona")
+        assert (done.state, done.why) == (RerunState.REFUSED, why_not(RerunRefusal.UNKNOWN_JOB))
+        assert await rerun(app, death, "mona") is RerunRefusal.ALREADY
+
+
+@pytest.mark.parametrize(
+    ("error", "why"),
+    [
+        (NotFoundError("404"), RerunRefusal.UNKNOWN_JOB),
+        (DeletedError("410"), RerunRefusal.UNKNOWN_JOB),
+        (PermissionMissingError("403", explanation=NO_ACCESS), RerunRefusal.NOT_GRANTED),
+        (PermissionMissingError("403", accepted="actions=read"), RerunRefusal.NOT_GRANTED),
+        (PermissionMissingError("403", explanation="Repository access blocked"), None),
+        (PermissionMissingError("403"), None),
+        (GitHubUnavailableError("500"), None),
+        (RateLimitedError("429", after_seconds=60.0), None),
+        (UnauthorizedError("401"), None),
+        (GitHubError("422"), None),
+    ],
+    ids=str,
+)
+def test_an_answer_of_github_is_final_or_waited_for(error, why):
+    assert refusal_of(error) is why

@@ -95,7 +95,8 @@ async def test_the_banner_and_the_record_say_what_the_work_waits_for_and_until_w
     page = (await browser.get(address)).text
     assert text in page
     assert 'hx-trigger="every 1s"' in page
-    assert (await entries(redis, fleet["acme"]))[0][4] == "waits: the fuse is not closed"
+    tried_again = f"tried again at {clock_time(NOW + 120)}, for the last time at {clock_time(NOW + 7200)}"
+    assert (await entries(redis, fleet["acme"]))[0][4] == f"waits: the fuse is not closed; {tried_again}"
 
 
 async def test_the_outcome_of_a_press_is_for_who_sees_the_organization_and_an_unknown_one_ends_the_asking(

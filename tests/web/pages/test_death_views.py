@@ -12,7 +12,6 @@ from ghapp.deaths.job_outcome import JobStep
 from ghapp.deaths.job_story import StoryEvent, StoryStep
 from ghapp.deaths.page_views import (
     CAUSES,
-    FINAL,
     DeathsQuery,
     RerunKnown,
     address_of,
@@ -28,6 +27,7 @@ from ghapp.deaths.page_views import (
 from ghapp.deaths.patterns import DeathPattern, PatternKind
 from ghapp.deaths.rerun import AUTO, WHY_NOT, Rerun, RerunNote, RerunRefusal, RerunRules, RerunState, why_not
 from ghapp.deaths.store import identity
+from ghapp.deaths.texts import RUNS_AGAIN
 from ghapp.web.pages.views.deaths_chart import CHARTED, MOST_COUNTED
 from ghapp.web.pages.views.paging import PAGE_SIZE, UnknownValueError
 from tests.rules.builders import NOW
@@ -300,6 +300,7 @@ def test_each_log_is_shown_only_to_its_permitted_readers(job, manages, runner_lo
         ({}, GRANTED._replace(note=RerunNote("RunNotOver", "mona", NOW)), None),
         ({}, GRANTED._replace(note=RerunNote("RerunLimit", "mona", NOW)), RerunRefusal.TOO_MANY),
         ({}, GRANTED._replace(note=RerunNote("LaterAttempt", "mona", NOW)), RerunRefusal.LATER_ATTEMPT),
+        ({}, GRANTED._replace(note=RerunNote("JobUnknownToGitHub", "mona", NOW)), RerunRefusal.UNKNOWN_JOB),
         ({}, GRANTED._replace(note=RerunNote("OfTheNextVersion", "mona", NOW)), None),
     ],
     ids=lambda value: str(value)[:40],
@@ -316,7 +317,7 @@ def test_the_re_run_button_follows_the_rules_of_the_check_runs_button(changes, k
 @pytest.mark.parametrize(
     ("known", "sentences"),
     [
-        (GRANTED, ("GitHub can run this job again, and the jobs that depend on it.",)),
+        (GRANTED, (f"The button {RUNS_AGAIN}.",)),
         (GRANTED._replace(granted=False), (WHY_NOT[RerunRefusal.NOT_GRANTED],)),
         (
             GRANTED._replace(rerun=Rerun(70, 1, 1, "mona", NOW - 60, RerunState.ACCEPTED)),
@@ -333,8 +334,8 @@ def test_the_re_run_button_follows_the_rules_of_the_check_runs_button(changes, k
         (
             GRANTED._replace(note=RerunNote("RunNotOver", "mona", NOW - 60, NOW + 60)),
             (
-                f"mona tried to run it again 1 min ago: {why_not(RerunRefusal.RUN_NOT_OVER)}. It is tried again in 1 min.",
-                "GitHub can run this job again, and the jobs that depend on it.",
+                f"A re-run was requested 1 min ago by mona: {why_not(RerunRefusal.RUN_NOT_OVER)}. It is tried again in 1 min.",
+                f"The button {RUNS_AGAIN}.",
             ),
         ),
         (
@@ -385,4 +386,3 @@ def test_the_steps_come_with_their_addresses_and_the_button_says_that_nothing_wa
 
 def test_every_refusal_has_a_text():
     assert WHY_NOT.keys() == set(RerunRefusal)
-    assert {RerunRefusal(each) for each in FINAL} <= set(RerunRefusal)

@@ -20,7 +20,8 @@ from ghapp.notifications.event_ids import death_id
 from ghapp.queue.jobs import JobName
 from ghapp.runners.store import Runners
 from ghapp.store import keys
-from ghapp.store.audit import AuditLog
+from ghapp.store.audit import AuditEntry, AuditLog, Channel, Trail
+from ghapp.store.presses import Presses, rerun_topic
 from ghapp.web import prepared
 from ghapp.web.pages.access import ASK_SECONDS
 from ghapp.workflow_jobs.job import Job
@@ -463,6 +464,21 @@ async def test_the_button_requests_the_re_run_once_after_a_confirmation_and_is_a
     )
 
 
+async def test_a_second_press_of_the_button_while_one_waits_shows_that_one_and_is_no_change(
+    signed_in, redis, asked, at_work
+):
+    await grant(redis, at_work)
+    browser, presses = await signed_in("mona"), Presses(redis)
+    first = AuditEntry(NOW, "lisa", Channel.CHECK_RUN, "re-run", "the job of a", "", "")
+    press_id = await presses.begin(at_work, rerun_topic("job 7011"), first)
+    answer = await browser.post(RERUN, data={"form_token": await token_of(browser)})
+    assert answer.headers["location"].endswith(f"&press={press_id}")
+    assert asked == [(JobName.RERUN, (at_work, "job 7011", "lisa"), f"rerun-{at_work}-7011")]
+    assert [each.who for each in await AuditLog(redis).latest(at_work, 9)] == ["lisa"]
+    (joined,) = await AuditLog(redis).latest(at_work, 9, Trail.ATTEMPTS)
+    assert (joined.who, joined.result) == ("mona", "already requested by lisa")
+
+
 async def test_the_advice_to_change_a_job_comes_before_the_button_on_each_page(signed_in, redis, at_work):
     await grant(redis, at_work)
     oom = died("d", 7014, "acme/api", 4, cause=Cause.HOST_OOM, reason="OOMKilled")
@@ -513,7 +529,7 @@ async def test_the_reason_why_the_last_request_was_not_sent_is_shown(signed_in, 
     await grant(redis, at_work)
     await Reruns(redis).note(at_work, 7011, RerunNote("RunNotOver", "mona", NOW - 60, NOW + 60))
     page = (await (await signed_in("mona")).get("/orgs/acme/deaths/a")).text
-    assert "mona tried to run it again 1 min ago: other jobs of the run go on" in page
+    assert "A re-run was requested 1 min ago by mona: other jobs of the run go on" in page
 
 
 async def test_without_the_permission_there_is_no_button(signed_in, asked, at_work):
