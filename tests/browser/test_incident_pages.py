@@ -89,7 +89,7 @@ def test_the_way_from_the_list_to_the_time_line_and_to_a_successor(open_page, fl
     page.get_by_role("link", name="8 runners lost in linux-4vcpu").click()
     page.get_by_text("8 runners were lost; healed after").wait_for()
     expect(page.get_by_text("tripped: too many runners were lost at once").first).to_be_visible()
-    expect(page.get_by_text("Next batch: runners that came since the last batch").first).to_be_visible()
+    expect(page.get_by_text("goes on: runners that came since the last batch").first).to_be_visible()
     runners = page.get_by_role("region", name="Lost runners")
     successor = runners.get_by_role("row").nth(1).get_by_role("link").nth(1)
     name = successor.inner_text()
