@@ -53,7 +53,7 @@ def loss_headlines(fleet: FleetView, pools: Sequence[PoolView], now: float) -> I
             name = "the fuse of all pools" if pool.is_whole_fuse else "the fuse"
             progress += f"; {name} is stopped: {FUSE_REASONS[pool.fuse.reason]}"
         effect = _effect(demand[pool.name]) if pool.name in demand else ""
-        if not missing and _is_settling(fleet, pool, statuses, healed):
+        if not missing and not unanswered and _is_settling(fleet, pool, statuses, healed):
             yield _settling(pool, healed, effect, step, since)
             continue
         yield Headline(
@@ -83,7 +83,8 @@ def _is_settling(fleet: FleetView, pool: PoolView, statuses: Sequence[Replacemen
 def _settling(pool: PoolView, healed: int, effect: str, step: str, since: float) -> Headline:
     """Returns the headline of a loss of which nothing is left but the last successors.
 
-    The pool's own newcomers may hide them, so that it comes after all that is worse than jobs that wait long.
+    The pool's own newcomers may hide them, so that it comes after all that is worse than jobs that wait long; until
+    they are late, for then the controller may not replace any more.
     """
     left = len(pool.lost)
     rest = "the successor of 1 is not seen yet" if left == 1 else f"the successors of {left:,} are not seen yet"

@@ -13,7 +13,7 @@ from ghapp.installations.pool_matching import ALL_POOLS as WHOLE
 from ghapp.pods.blockers import Blocker
 from ghapp.pods.degraded_sources import DegradedSource
 from ghapp.pods.phantom_kinds import ADVICE, KNOWN_SOON, Phantom, PhantomKind, PhantomReason, key
-from ghapp.remediation.fuse import Fuse, FuseReason, Position
+from ghapp.remediation.fuse import Fuse, FuseLimits, FuseReason, Position
 from ghapp.report.fleet import by_pool
 from ghapp.report.fleet_report import report_on
 from ghapp.report.headline import HeadlineKind, Severity
@@ -380,6 +380,7 @@ def test_successors_that_are_online_stay_counted_until_all_losses_that_overlap_h
     assert (headline.since, "successor" in headline.sentence) == (NOW - 30, False)
 
 
+PROVE_SECONDS = FuseLimits().prove_seconds
 REQUESTED = [requested(2, NOW - 20)]
 HEALED_PAIR = [healed(number, NOW - 5) for number in (3, 4)]
 SETTLING = "2 of 3 lost runners of linux-4vcpu are replaced, and the successor of 1 is not seen yet"
@@ -389,6 +390,8 @@ SETTLING = "2 of 3 lost runners of linux-4vcpu are replaced, and the successor o
     ("runners", "more", "is_settling"),
     [
         ([*REQUESTED, *HEALED_PAIR], {}, True),
+        ([requested(2, NOW - PROVE_SECONDS), *HEALED_PAIR], {}, True),
+        ([requested(2, NOW - PROVE_SECONDS - 1), *HEALED_PAIR], {}, False),
         ([*REQUESTED, HEALED_PAIR[0]], {}, False),
         ([*REQUESTED, *HEALED_PAIR, lost(5)], {}, False),
         ([*REQUESTED, *HEALED_PAIR], {"survey": survey(failing_since=NOW - 9, failure="Unauthorized")}, False),
@@ -397,6 +400,8 @@ SETTLING = "2 of 3 lost runners of linux-4vcpu are replaced, and the successor o
     ],
     ids=[
         "two thirds have healed",
+        "the last one is expected until now",
+        "the last one is late",
         "half of them",
         "another one is not requested",
         "runners cannot be read",
