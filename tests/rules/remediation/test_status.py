@@ -23,7 +23,7 @@ from ghapp.remediation.status import (
 from ghapp.remediation.steps import ReplacementPath
 from ghapp.runners.deletion_progress import Deletion
 from ghapp.runners.evidence import FailedCalls
-from ghapp.runners.verdict import Limits, judge
+from ghapp.runners.verdict import Limits, State, judge
 from ghapp.wording import clock_time
 from tests.rules.builders import LONG_AGO, MICROSECOND, NOW, lost, online, present, proving, survey, suspect
 
@@ -253,6 +253,12 @@ def test_a_call_without_an_answer_shows_when_it_failed_and_when_github_is_asked_
     at, again = clock_time(NOW), clock_time(NOW + 60)
     words = f"GitHub gave no usable answer about it at {at} (GET: GitHub answered 502), and is asked again at {again}"
     assert status_of(refused).text == words
+
+
+def test_an_absence_that_is_not_confirmed_is_no_loss_while_the_state_is_unknown():
+    later = NOW + 3600  # the last list is an hour old then
+    assert judge(suspect(), TERMS.survey, later, LIMITS).state is State.UNKNOWN
+    assert status_of(suspect(), now=later).stage is NONE
 
 
 def test_a_loss_whose_observation_is_old_waits_for_a_list():
