@@ -285,9 +285,7 @@ def _with_last_return(evidence: Evidence, seen: Registration, at: float) -> Evid
     if returned_at is None or not returned_at < at < missing_since(evidence):
         return evidence
     was_online = evidence.was_online or seen.online or seen.busy
-    return _unconfirmed_if_at_work(
-        evidence._replace(busy=seen.busy, last_registered_at=at, was_online=was_online, registered=True), at
-    )
+    return _unconfirmed_if_at_work(evidence._replace(busy=seen.busy, last_registered_at=at, was_online=was_online), at)
 
 
 def _missing_after_return(evidence: Evidence, seen: Registration, at: float) -> Evidence:
@@ -307,7 +305,6 @@ def _missing_after_return(evidence: Evidence, seen: Registration, at: float) -> 
         busy=seen.busy,
         last_registered_at=at,
         was_online=evidence.was_online or seen.online or seen.busy,
-        registered=True,
     )
 
 

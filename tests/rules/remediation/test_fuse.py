@@ -543,14 +543,20 @@ def test_a_newcomer_is_one_runner_more_once_the_loss_that_it_replaced_counts_no_
     assert fuse_counts(members, Fuse(), survey(), NOW, LIMITS).expected == 1
 
 
-@pytest.mark.parametrize(("age", "expected"), [(600.0 - MICROSECOND, 1), (600.0, 2)], ids=["within it", "at its begin"])
+@pytest.mark.parametrize(
+    ("age", "expected"),
+    [(600.0 - MICROSECOND, 1), (600.0, 2), (600.0 + MICROSECOND, 2)],
+    ids=["within it", "at its begin", "before it"],
+)
 def test_only_a_runner_that_came_within_the_window_takes_the_place_of_a_loss_of_the_window(age, expected):
     replaced = lost(confirmed_at=NOW - 599, granted_at=NOW - 599, replaced_at=NOW - 599)
     members = [(replaced, State.INVALIDATED), (online(2, first_seen=NOW - age), State.HEALTHY)]
     assert fuse_counts(members, Fuse(), survey(), NOW, LIMITS).expected == expected
 
 
-@pytest.mark.parametrize("age", [600.0 - MICROSECOND, 600.0], ids=["within the window", "at its begin"])
+@pytest.mark.parametrize(
+    "age", [600.0 - MICROSECOND, 600.0, 600.0 + MICROSECOND], ids=["within the window", "at its begin", "before it"]
+)
 def test_the_successor_of_a_runner_replaced_while_offline_is_one_runner_more_once_the_loss_counts_no_longer(age):
     done = {"granted_at": NOW - age, "removed_at": NOW - age, "replaced_at": NOW - age}
     offline = online(1, online=False, offline_since=LONG_AGO, listed=False, **done)

@@ -383,10 +383,19 @@ class TestConfirmation:
             (Installation(1, "acme", 7, {"organization_self_hosted_runners": "read"}), True),
             (Installation(1, "acme-two", 7, HELD), False),
             (Installation(1, "acme", 8, HELD), False),
+            (Installation(1, "acme", 6, HELD), False),
             (Installation(1, "acme", 7, HELD, suspended=True), False),
             (Installation(1, "acme", 7, {}), False),
         ],
-        ids=["the same", "read permission", "renamed", "another account", "suspended", "no permission"],
+        ids=[
+            "the same",
+            "read permission",
+            "renamed",
+            "a later account",
+            "an earlier account",
+            "suspended",
+            "no permission",
+        ],
     )
     def test_a_404_counts_only_for_an_unchanged_installation(self, now, sane):
         assert absence.is_sane(KNOWN, now) is sane
@@ -509,6 +518,10 @@ class TestJobsOfSuspects:
     def test_another_job_has_its_own_count(self):
         asked = observations.job_not_over(self.asked(), 9, NOW)
         assert observations.job_started(asked, 10, NOW + 1).job_lookups == 0
+
+    @pytest.mark.parametrize("job_id", [8, 10])
+    def test_an_answer_about_another_job_counts_for_that_job_alone(self, job_id):
+        assert observations.job_not_over(self.asked(), job_id, NOW) == self.asked()
 
 
 class TestOmittedRunners:

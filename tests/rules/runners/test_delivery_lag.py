@@ -350,6 +350,7 @@ def test_a_delivery_is_expected_since_the_first_runner_that_began_to_work_until_
 def test_silence_is_a_gap_from_the_last_arrival_on(expected, last_at, is_silent):
     found = completeness(facts(arrivals=DeliveryArrivals(last_at), expected_at=expected), NOW)
     assert [each[:3] for each in found] == ([(AT - MARGIN_SECONDS, None, GapCause.SILENT)] if is_silent else [])
+    assert all("no delivery has come for" in each.text for each in found)
 
 
 LEFT_AFTER = AT - LIST_LASTS_SECONDS

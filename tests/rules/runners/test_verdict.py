@@ -140,6 +140,7 @@ def test_a_new_runner_that_is_online_has_started():
     [
         (300.0, {}, State.HEALTHY, Reason.OFFLINE_BRIEFLY),
         (300.0 + MICROSECOND, {}, State.OFFLINE, Reason.OFFLINE_TOO_LONG),
+        (300.0, {"busy": True}, State.HEALTHY, Reason.BUSY),
         (300.0 + JOB_LEASE_SECONDS, {"busy": True}, State.HEALTHY, Reason.BUSY),
         (300.0 + JOB_LEASE_SECONDS, {"job_id": 9}, State.HEALTHY, Reason.BUSY),
         (300.0 + JOB_LEASE_SECONDS + MICROSECOND, {"busy": True}, State.OFFLINE, Reason.OFFLINE_TOO_LONG),
@@ -149,6 +150,7 @@ def test_a_new_runner_that_is_online_has_started():
     ids=[
         "at offline_seconds",
         "a microsecond later",
+        "busy at offline_seconds",
         "busy until GitHub ends the job",
         "in a job until GitHub ends the job",
         "busy a microsecond longer",
