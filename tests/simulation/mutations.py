@@ -603,7 +603,7 @@ CAUGHT_BY: Mapping[str, int] = {
     "one return shows that what waits in dry-run is false": 4194,
     "the first newcomers of the hour take the departures of later ones": 8999,
     "jobs show nothing of a loss": 959,
-    "no runner has a job that seems to wait": 359,
+    "no runner has a job that seems to wait": 2039,
     "a controller acts when it reports": 9193,
     "a busy list soon after a job's end shows another job for days": 8974,
     "the return of a mere suspect holds the batches": 103,
