@@ -119,9 +119,13 @@ class JobReference(NamedTuple):
 
 
 class FleetDocuments(NamedTuple):
-    """What is wrong, the worst of each organization first; runners, phantoms, what holds replacements, jobs by pool."""
+    """What is wrong, the worst of each organization first, and what to know beside it (`notes`, by organization).
+
+    Then runners, phantoms, what holds replacements, and jobs by pool.
+    """
 
     headlines: list[HeadlineDocument]
+    notes: dict[str, list[str]]
     runners: list[HealthDocument]
     phantoms: list[PhantomDocument]
     held: list[HeldDocument]
@@ -157,7 +161,7 @@ class ApiClient:
 
     async def fleet(self, org: str | None) -> FleetDocuments:
         """Returns the runners, and what is known beside them."""
-        found = FleetDocuments([], [], [], [], [])
+        found = FleetDocuments([], {}, [], [], [], [])
         for name in await self._orgs(org):
             overview = await self._get(f"/v1/orgs/{path_segment(name)}/overview")
             found.runners.extend(
@@ -167,6 +171,7 @@ class ApiClient:
             found.held.extend(overview["held"])
             found.pools.extend(overview["pools"])
             found.headlines.extend(overview["headlines"])
+            found.notes[overview["org"]] = overview["notes"]
         found.runners.sort(key=lambda each: (each["org"], each["pool"] or "", each["name"] or ""))
         return found
 

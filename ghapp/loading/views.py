@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from ghapp.deaths.cluster_summary import StaleNamespace, possible_phantoms, stale_namespaces
+from ghapp.deaths.patterns import RecentDeaths
 from ghapp.deaths.store import identity
 from ghapp.gate.active_shard import ACTIVE_SECONDS
 from ghapp.gate.gate_states import GateState, gate_states
@@ -229,6 +230,7 @@ class FleetFacts(NamedTuple):
         possible_phantoms: names of what may become one within two minutes.
         gates: of `load_gate_states`.
         found_since: when each phantom was first found, by `phantom_kinds.key`.
+        recent_deaths: of the last hour; None without any.
     """
 
     sweep_at: float | None = None
@@ -238,6 +240,7 @@ class FleetFacts(NamedTuple):
     possible_phantoms: frozenset[str] = frozenset()
     gates: Mapping[str, GateState] = {}
     found_since: Mapping[str, float] = {}
+    recent_deaths: RecentDeaths | None = None
 
 
 async def load_fleet_facts(stores: Stores, installation: Installation, settings: Settings, now: float) -> FleetFacts:
@@ -247,17 +250,19 @@ async def load_fleet_facts(stores: Stores, installation: Installation, settings:
         StoreUnavailableError: Redis does not answer.
     """
     rules, has_log_store = settings.pools_of(installation.org), settings.loki_url is not None
-    sweep_at, discovery_at, unseen, summary, gates = await asyncio.gather(
+    sweep_at, discovery_at, unseen, summary, gates, recent_deaths = await asyncio.gather(
         stores.schedule.next(installation.id),
         stores.schedule.next_discovery(),
         load_unseen(stores, rules, now, has_log_store=has_log_store),
         stores.cluster_summaries.of(installation.id),
         load_gate_states(stores, installation, settings, now),
+        stores.deaths.within_hour(installation.id),
     )
+    facts = FleetFacts(sweep_at, discovery_at, unseen, gates=gates, recent_deaths=recent_deaths)
     if summary is None:
-        return FleetFacts(sweep_at, discovery_at, unseen, gates=gates)
-    return FleetFacts(
-        sweep_at, discovery_at, unseen, summary.phantoms, possible_phantoms(summary), gates, summary.since
+        return facts
+    return facts._replace(
+        phantoms=summary.phantoms, possible_phantoms=possible_phantoms(summary), found_since=summary.since
     )
 
 
@@ -305,6 +310,7 @@ def fleet_view(
             if now - job.queued_at >= busy and queue.is_slow(job)
         ],
         gates=facts.gates,
+        recent_deaths=facts.recent_deaths,
         fuse_limits=policy.fuse,
     )
 

@@ -41,6 +41,7 @@ from ghapp.report.fleet import FleetView, by_pool
 from ghapp.report.headline import Headline
 from ghapp.report.headlines import headlines, title_of
 from ghapp.report.metrics import SWEEP_BILLABLE_CALLS, SWEEP_CALLS, SWEEP_SECONDS, SWEEPS
+from ghapp.report.notes import notes
 from ghapp.runners.verdict import State
 from ghapp.settings import Settings
 from ghapp.store.connect import connect
@@ -460,7 +461,8 @@ async def _fleet(settings: Settings, stores: Stores, installation: Installation)
     empty = [state for state in DROPPED_FIRST if not any(each.get(state) for each in counts.values())]
     cost = Text(await _cost(stores, org), "dim")
     lines = [each for each in (incident, cluster, jobs_line(fleet), cost) if each is not None]
-    worst = headline_lines(headlines(fleet, pools, now), now)
+    found = headlines(fleet, pools, now)
+    worst = headline_lines(found, now) + [plain(each, "dim") for each in notes(fleet, pools, found, now)]
     body = _RenderedOnce(Group(*worst, Text(), ShrinkingTable(table, empty, stacks=False), Text(), *lines, Text()))
     total = fleet.view.survey.total
     title = plain(f"{org}: {total} runners registered")

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ghapp.deaths.cluster_summary import StaleNamespace
-from ghapp.deaths.patterns import DeathPattern, DeathSummary
+from ghapp.deaths.patterns import DeathPattern, DeathSummary, RecentDeaths
 from ghapp.gate.gate_states import GateState
 from ghapp.installations.pool_matching import ALL_POOLS, PoolMatcher
 from ghapp.leaks.reaper_status import ReaperStatus
@@ -52,6 +52,7 @@ class FleetView:
         found_since: when each phantom was first found, by `phantom_kinds.key`.
         deaths: deaths of the last day without clean exits, latest first.
         death_patterns: what stands out among the deaths of the last week.
+        recent_deaths: of the last hour; None without any.
         unseen: namespaces of the org's pools that are not read.
         degraded_sources: cluster sources that cannot be read, and why.
         leaks: what the reaper did and what it kept.
@@ -76,6 +77,7 @@ class FleetView:
     found_since: FoundSince = field(default_factory=dict[str, float])
     deaths: Sequence[DeathSummary] = ()
     death_patterns: Sequence[DeathPattern] = ()
+    recent_deaths: RecentDeaths | None = None
     unseen: Sequence[StaleNamespace] = ()
     degraded_sources: Sequence[DegradedSource] = ()
     leaks: ReaperStatus = field(default_factory=ReaperStatus)

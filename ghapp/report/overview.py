@@ -14,9 +14,7 @@ from ghapp.leaks.documents import LeakDocument
 from ghapp.pods.phantom_kinds import command_of, is_of_runner
 from ghapp.remediation.fuse import Position
 from ghapp.report.documents import Timestamp, pause_in_words, timestamp
-from ghapp.report.fleet import FleetView, by_pool
-from ghapp.report.headline import HeadlineKind, Severity
-from ghapp.report.headlines import headlines
+from ghapp.report.headline import Headline, HeadlineKind, Severity
 from ghapp.report.links import PageLinks
 from ghapp.report.org_view import OrgView
 from ghapp.runners.texts import fuse_history
@@ -87,7 +85,7 @@ class ShardPoolDocument(TypedDict):
 
 
 class OverviewDocument(TypedDict):
-    """An org without its runners: what is wrong now, the worst first.
+    """An org without its runners: what is wrong now, the worst first, and what to know beside it (`notes`).
 
     `pool_names` are all its pools, `sweep_seconds` is the time between two sweeps, `possible_phantoms` are names of
     what the last check found to be a phantom, and not for long enough to be sure.
@@ -95,6 +93,7 @@ class OverviewDocument(TypedDict):
 
     org: str
     headlines: list[HeadlineDocument]
+    notes: list[str]
     held: list[HeldDocument]
     pools: list[PoolQueueDocument]
     pool_names: list[str]
@@ -163,11 +162,11 @@ def phantoms_of_runner(phantoms: Iterable[PhantomDocument], name: str) -> list[P
     return [each for each in phantoms if is_of_runner(each["kind"], each["name"], name)]
 
 
-def headline_documents(fleet: FleetView, links: PageLinks, now: float) -> list[HeadlineDocument]:
-    """Returns what is wrong now, the worst first; that all is well if nothing is."""
+def headline_documents(org: str, found: Iterable[Headline], links: PageLinks) -> list[HeadlineDocument]:
+    """Returns the headlines as documents."""
     return [
         {
-            "org": fleet.org,
+            "org": org,
             "kind": each.kind,
             "severity": each.severity,
             "text": each.sentence,
@@ -178,5 +177,5 @@ def headline_documents(fleet: FleetView, links: PageLinks, now: float) -> list[H
             "pool": each.pool or None,
             "page": links.below(each.page),
         }
-        for each in headlines(fleet, by_pool(fleet, now), now)
+        for each in found
     ]

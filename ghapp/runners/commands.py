@@ -188,7 +188,7 @@ def runners(
     from ghapp.terminal.tables import headlines_text, phantoms_table, runners_table
 
     now = time.time()
-    show(headlines_text(fleet.headlines, now))
+    show(headlines_text(fleet.headlines, fleet.notes, now))
     left_out = [each for each in left if each not in current and state in (None, each["state"])]
     ill = sum(not is_past(each) and each["state"] in ILL for each in documents)
     is_chosen = state is not None or everyone or sort != "worst"

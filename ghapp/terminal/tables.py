@@ -256,8 +256,10 @@ def _next(remediation: Mapping[str, Any]) -> str:
     return f"{remediation['status']} ({blocked_by})" if blocked_by else str(remediation["status"])
 
 
-def headlines_text(headlines: Iterable[Mapping[str, Any]], now: float) -> RenderableType:
-    """Returns what is wrong, the worst first, each with what to do below it."""
+def headlines_text(
+    headlines: Iterable[Mapping[str, Any]], notes: Mapping[str, Iterable[str]], now: float
+) -> RenderableType:
+    """Returns what is wrong, the worst first, each with what to do below it, and the notes of each organization."""
     lines = []
     for each in headlines:
         since = "" if each["since"] is None else f" (for {duration(now - epoch(each['since']))})"
@@ -265,6 +267,7 @@ def headlines_text(headlines: Iterable[Mapping[str, Any]], now: float) -> Render
         action = f"`{each['command']}`" if each["command"] else each["link"]
         if each["step"]:
             lines.append(copyable(f"  → {each['step']}{f': {action}' if action else ''}", "dim"))
+    lines += [copyable(f"{org}: {each}", "dim") for org, several in notes.items() for each in several]
     return Group(*lines)
 
 

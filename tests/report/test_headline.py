@@ -522,10 +522,10 @@ def test_what_an_owner_ends_at_github_leads_there_on_every_surface(reason):
     fleet = fleet_of(online(), survey=survey(failing_since=NOW - 40, failure=reason), settings_page=SETTINGS)
     headline = headlines(fleet, by_pool(fleet, NOW), NOW)[0]
     assert (headline.action, headline.command) == (SETTINGS, "")
-    (document, *_) = headline_documents(fleet, PageLinks(None, "acme"), NOW)
+    (document, *_) = headline_documents("acme", [headline], PageLinks(None, "acme"))
     assert document["link"] == SETTINGS
     console = Console(width=250, record=True, file=StringIO())
-    console.print(headlines_text([document], NOW))
+    console.print(headlines_text([document], {}, NOW))
     assert f"→ {headline.step}: {SETTINGS}" in console.export_text()
     assert f"]({SETTINGS})" in report_on(fleet, NOW).summary
     assert overview(fleet, NOW).headline.link == SETTINGS

@@ -154,7 +154,7 @@ FINDINGS = [
 OUTPUTS = {
     "sweep": tables.sweeps_table([SimpleNamespace(**SWEEP)]),
     "runners": tables.runners_table([RUNNER, RUNNER | {"name": name("s")}], 9, NOW, [RUNNER], 1),
-    "runners: headlines": tables.headlines_text([HEADLINE], NOW),
+    "runners: headlines": tables.headlines_text([HEADLINE], {name("o"): [SENTENCE]}, NOW),
     "runners: queues": job_tables.queue_table([QUEUE], NOW),
     "runners: phantoms": tables.phantoms_table([PHANTOM], NOW),
     "explain": tables.explanation(

@@ -14,6 +14,7 @@ from ghapp.remediation.pause import Pause
 from ghapp.report.fleet import FleetView, PoolView, by_pool
 from ghapp.report.headline import Headline, HeadlineKind, Severity
 from ghapp.report.headlines import headlines, holding_up
+from ghapp.report.notes import notes
 from ghapp.runners.texts import fuse_history
 from ghapp.runners.verdict import State
 from ghapp.web.pages.views.wording import Moment, TextPart, coded, moment
@@ -94,12 +95,14 @@ class OverviewPage(NamedTuple):
     Attributes:
         is_well: True if the headline is that all is well.
         others: what is wrong beside the headline, the worst first.
+        notes: what to know beside the headlines.
         listed: when the last complete list was begun.
     """
 
     headline: OpenItem
     is_well: bool
     others: tuple[OpenItem, ...]
+    notes: tuple[tuple[TextPart, ...], ...]
     total: int
     states: tuple[StateCount, ...]
     healed: int
@@ -125,6 +128,7 @@ def overview(fleet: FleetView, now: float, open_incidents: Mapping[str, str] = N
         headline=worst,
         is_well=found[0].kind is HeadlineKind.WELL,
         others=tuple(others),
+        notes=tuple(coded(each) for each in notes(fleet, pools, found, now)),
         total=count.total(),
         states=state_counts(count),
         healed=sum(len(pool.healed) for pool in pools),
