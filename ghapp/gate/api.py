@@ -24,7 +24,7 @@ from ghapp.gate.judgement import LONGEST_CHANGE, Gate, GateRequest, judge_gate
 from ghapp.gate.shard_checks import unknown_shard
 from ghapp.gate.shard_status import has_shards, is_shard
 from ghapp.gate.terraform_log import LONGEST_ERROR, TerraformRun
-from ghapp.loading.views import load_shard_inputs
+from ghapp.loading.views import load_shard_inputs, load_sources
 from ghapp.queue.jobs import Enqueue, JobName, gates_key
 from ghapp.report.documents import CheckDocument, StepDocument, Timestamp, gate_document, timestamp
 from ghapp.settings import PoolSettings, Settings
@@ -33,7 +33,7 @@ from ghapp.store.stores import Stores
 from ghapp.web.api.audit import ApiAudit
 from ghapp.web.authentication import Authenticator
 from ghapp.web.fleet_view import FleetReader, OrgState
-from ghapp.web.gates import load_check_runs, load_sources
+from ghapp.web.gates import load_check_runs
 from ghapp.web.operation import COUNT, TEXT, Answer, Clock, Handler, Operation, Parameter, problems
 from ghapp.web.problems import problem
 from ghapp.web.request_body import parse_json, read_body

@@ -193,6 +193,13 @@ def judge_gate(question: GateRequest, known: ShardInputs, sources: ActiveShardSo
     )
 
 
+def shard_roles(known: ShardInputs, sources: ActiveShardSources, now: float) -> dict[str, Role]:
+    """Returns the role of each shard with a known runner, by name in lower case, as the gate without a canary."""
+    shards = shard_statuses(known, now)
+    statements = _statements(GateRequest(""), _taken(shards, sources, now), sources, now)
+    return {shard: active_shard.shard_role(shard, statements).role for shard in shards}
+
+
 def held_for(gate: Gate, held: float, settle: float) -> Gate:
     """Returns the gate with the check that it has passed for `settle` seconds; so far it has for `held`."""
     check = Check(SETTLED, held >= settle, f"it has passed without a gap for {floor(held)} of {settle:g} s")

@@ -10,11 +10,12 @@ from typing import NamedTuple
 from ghapp.deaths.cluster_summary import StaleNamespace, possible_phantoms, stale_namespaces
 from ghapp.deaths.patterns import RecentDeaths
 from ghapp.deaths.store import identity
-from ghapp.gate.active_shard import ACTIVE_SECONDS
+from ghapp.gate.active_shard import ACTIVE_SECONDS, Role
 from ghapp.gate.gate_states import GateState, gate_states
-from ghapp.gate.shard_status import LOOP_SECONDS, ShardInputs, shard_statuses
+from ghapp.gate.judgement import ActiveShardSources, shard_roles
+from ghapp.gate.shard_status import LOOP_SECONDS, ShardInputs, TakenJob, has_shards, shard_statuses
 from ghapp.installations.installation import Installation
-from ghapp.installations.pool_matching import NamespaceRule, namespaces_of
+from ghapp.installations.pool_matching import NamespaceRule, PoolMatcher, namespaces_of
 from ghapp.installations.scope import ScopeKind
 from ghapp.leaks.documents import LeakedPod, leaked_pods
 from ghapp.leaks.reaper_status import DAY_SECONDS, is_overdue
@@ -33,6 +34,7 @@ from ghapp.settings import PoolSettings, Settings
 from ghapp.store.stores import Stores
 from ghapp.workflow_jobs.capacity import AvailableRunner
 from ghapp.workflow_jobs.demand import UnservedJob, demand
+from ghapp.workflow_jobs.job import Job
 from ghapp.workflow_jobs.job_queue import NOTHING_SHARED, JobQueue, SharedRunners
 from ghapp.workflow_jobs.reason import QueueReason
 
@@ -111,6 +113,19 @@ async def load_shard_inputs(
     known = ShardInputs(pool, rules, runners.values(), survey, limits, jobs, deaths, taken, ended)
     pods = await _pods_of_unhealthy(stores, pool, known, now)
     return replace(known, pods=pods, org=installation.org, server=settings.public_url or "")
+
+
+async def load_sources(stores: Stores, installation: Installation, pool: PoolSettings) -> ActiveShardSources:
+    """Returns what deploys, and the pool's own command or URL, say of the active shard."""
+
+    async def no_answer() -> None:
+        return None
+
+    deploys, answer = await asyncio.gather(
+        stores.shards.deploys(installation.id, pool.name),
+        stores.shards.answer(installation.id, pool.name) if pool.active_source else no_answer(),
+    )
+    return ActiveShardSources(deploys, pool.active_source, answer)
 
 
 async def _pods_of_unhealthy(stores: Stores, pool: PoolSettings, known: ShardInputs, now: float) -> Mapping[str, Pod]:
@@ -231,6 +246,8 @@ class FleetFacts(NamedTuple):
         gates: of `load_gate_states`.
         found_since: when each phantom was first found, by `phantom_kinds.key`.
         recent_deaths: of the last hour; None without any.
+        shard_sources: what says which shard is active, by pool with shards.
+        taken: jobs that runners took lately; empty without a pool with shards.
     """
 
     sweep_at: float | None = None
@@ -241,6 +258,8 @@ class FleetFacts(NamedTuple):
     gates: Mapping[str, GateState] = {}
     found_since: Mapping[str, float] = {}
     recent_deaths: RecentDeaths | None = None
+    shard_sources: Mapping[str, ActiveShardSources] = {}
+    taken: Sequence[TakenJob] = ()
 
 
 async def load_fleet_facts(stores: Stores, installation: Installation, settings: Settings, now: float) -> FleetFacts:
@@ -259,6 +278,12 @@ async def load_fleet_facts(stores: Stores, installation: Installation, settings:
         stores.deaths.within_hour(installation.id),
     )
     facts = FleetFacts(sweep_at, discovery_at, unseen, gates=gates, recent_deaths=recent_deaths)
+    if sharded := [*filter(has_shards, rules)]:
+        sources = await asyncio.gather(*(load_sources(stores, installation, each) for each in sharded))
+        facts = facts._replace(
+            shard_sources={pool.name: each for pool, each in zip(sharded, sources, strict=True)},
+            taken=await stores.demand.taken(installation.id, now - ACTIVE_SECONDS),
+        )
     if summary is None:
         return facts
     return facts._replace(
@@ -311,8 +336,34 @@ def fleet_view(
         ],
         gates=facts.gates,
         recent_deaths=facts.recent_deaths,
+        shard_roles=_shard_roles(settings.pools_of(installation.org), view, runners, queue.inputs.jobs, facts, now),
         fuse_limits=policy.fuse,
     )
+
+
+def _shard_roles(
+    rules: Sequence[PoolSettings],
+    view: OrgView,
+    runners: Iterable[Evidence],
+    jobs: Sequence[Job],
+    facts: FleetFacts,
+    now: float,
+) -> dict[str, Mapping[str, Role]]:
+    """Returns the roles of the shards, by pool with shards."""
+    members: dict[str, list[Evidence]] = {rule.name: [] for rule in rules if rule.name in facts.shard_sources}
+    matcher = PoolMatcher(rules)
+    for each in runners if members else ():
+        if (pool := matcher.pool(each)) in members:
+            members[pool].append(each)
+    return {
+        rule.name: shard_roles(
+            ShardInputs(rule, rules, members[rule.name], view.survey, view.limits, jobs, taken=facts.taken),
+            facts.shard_sources[rule.name],
+            now,
+        )
+        for rule in rules
+        if rule.name in members
+    }
 
 
 async def load_remaining_losses(

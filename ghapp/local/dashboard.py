@@ -42,6 +42,7 @@ from ghapp.report.headline import Headline
 from ghapp.report.headlines import headlines, title_of
 from ghapp.report.metrics import SWEEP_BILLABLE_CALLS, SWEEP_CALLS, SWEEP_SECONDS, SWEEPS
 from ghapp.report.notes import notes
+from ghapp.report.shards import shards_of, shards_text
 from ghapp.runners.verdict import State
 from ghapp.settings import Settings
 from ghapp.store.connect import connect
@@ -460,7 +461,9 @@ async def _fleet(settings: Settings, stores: Stores, installation: Installation)
     events = await _events(stores, installation.id)
     empty = [state for state in DROPPED_FIRST if not any(each.get(state) for each in counts.values())]
     cost = Text(await _cost(stores, org), "dim")
-    lines = [each for each in (incident, cluster, jobs_line(fleet), cost) if each is not None]
+    shards = {pool.name: shards_text(shards_of(fleet, pool)) for pool in pools}
+    lines = [plain(f"shards of {pool}: {text}", "dim") for pool, text in shards.items() if text]
+    lines += [each for each in (incident, cluster, jobs_line(fleet), cost) if each is not None]
     found = headlines(fleet, pools, now)
     worst = headline_lines(found, now) + [plain(each, "dim") for each in notes(fleet, pools, found, now)]
     body = _RenderedOnce(Group(*worst, Text(), ShrinkingTable(table, empty, stacks=False), Text(), *lines, Text()))

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from ghapp.deaths.cluster_summary import StaleNamespace
 from ghapp.deaths.patterns import DeathPattern, DeathSummary, RecentDeaths
+from ghapp.gate.active_shard import Role
 from ghapp.gate.gate_states import GateState
 from ghapp.installations.pool_matching import ALL_POOLS, PoolMatcher
 from ghapp.leaks.reaper_status import ReaperStatus
@@ -53,6 +54,7 @@ class FleetView:
         deaths: deaths of the last day without clean exits, latest first.
         death_patterns: what stands out among the deaths of the last week.
         recent_deaths: of the last hour; None without any.
+        shard_roles: the role of each shard with a known runner, in lower case, by pool with shards.
         unseen: namespaces of the org's pools that are not read.
         degraded_sources: cluster sources that cannot be read, and why.
         leaks: what the reaper did and what it kept.
@@ -78,6 +80,7 @@ class FleetView:
     deaths: Sequence[DeathSummary] = ()
     death_patterns: Sequence[DeathPattern] = ()
     recent_deaths: RecentDeaths | None = None
+    shard_roles: Mapping[str, Mapping[str, Role]] = field(default_factory=dict)
     unseen: Sequence[StaleNamespace] = ()
     degraded_sources: Sequence[DegradedSource] = ()
     leaks: ReaperStatus = field(default_factory=ReaperStatus)

@@ -23,7 +23,7 @@ from ghapp.terminal.tables import (
     to_the_second,
 )
 from ghapp.untrusted_text import visible
-from ghapp.wording import counted, duration
+from ghapp.wording import counted
 from ghapp.workflow_jobs.demand import NO_POOL
 from ghapp.workflow_jobs.explanation import usual_wait
 from ghapp.workflow_jobs.labels import labels_text
@@ -117,14 +117,19 @@ def full_name(document: Mapping[str, Any]) -> str:
 
 
 def queue_table(pools: Sequence[Mapping[str, Any]], now: float) -> RenderableType:
-    """Returns a row per pool: its jobs, its idle runners, and jobs that no online runner can take."""
+    """Returns a row per pool: its jobs, its idle runners, and jobs that no online runner can take; then its shards."""
     rows = new_table("org", "pool", "queued", "running", "oldest queued", "idle", "unserved")
     for each in pools:
         oldest = ago(each["oldest_queued_at"], now)
         unserved = Text(str(each["unserved"]), "red" if each["unserved"] else "")
         counts = (str(each["queued"]), str(each["running"]), oldest, str(each["idle"]))
         rows.add_row(each["org"], each["pool"] or NO_POOL, *counts, unserved)
-    return Group(Text(), ShrinkingTable(rows, constant_column("org", pools)))
+    shards = [
+        copyable(f" shards of {each['pool']}: {' · '.join(shard['text'] for shard in each['shards'])}", "dim")
+        for each in pools
+        if each["shards"]
+    ]
+    return Group(Text(), ShrinkingTable(rows, constant_column("org", pools)), *shards)
 
 
 def job_explanations(
@@ -160,7 +165,7 @@ def _explanation(document: Mapping[str, Any], page: str | None) -> list[Text]:
     head.append(visible(f" since {to_the_second(why['since'])}: {why['text']} ({why['reason']})"))
     if why["ahead"] is not None:
         typical = why["typical_wait_seconds"]
-        usual = "" if typical is None else f"; {usual_wait(duration(typical))}"
+        usual = "" if typical is None else f"; {usual_wait(typical)}"
         lines.append(f"jobs ahead in pool {document['pool']}: {why['ahead']}{usual}")
     for number, each in enumerate(why["next"], 1):
         lines += [f"{number}. {each['step']}", f"   {each['why']}"]

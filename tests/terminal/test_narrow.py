@@ -131,6 +131,7 @@ QUEUE = {
     "oldest_queued_at": AT,
     "idle": 3,
     "unserved": 4,
+    "shards": [{"text": SENTENCE}, {"text": SENTENCE}],
 }
 SWEEP = {
     "org": name("o"),

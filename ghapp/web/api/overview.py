@@ -156,7 +156,7 @@ class OverviewEndpoints:
             "headlines": headline_documents(name, found, PageLinks(self._settings.public_url, name)),
             "notes": notes(fleet, pools, found, now),
             "held": held_documents(org_state.view),
-            "pools": pool_queue_documents(name, fleet.demand),
+            "pools": pool_queue_documents(fleet, pools),
             "pool_names": sorted(await self._reader.pools(org_state)),
             "phantoms": phantom_documents(name, known.summary),
             "possible_phantoms": sorted(known.facts.possible_phantoms),
