@@ -8,11 +8,12 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from ghapp.deaths.cluster_summary import StaleNamespace, possible_phantoms, stale_namespaces
+from ghapp.deaths.death import Death
 from ghapp.deaths.patterns import RecentDeaths
 from ghapp.deaths.store import identity
-from ghapp.gate.active_shard import ACTIVE_SECONDS, Role
+from ghapp.gate.active_shard import ACTIVE_SECONDS
 from ghapp.gate.gate_states import GateState, gate_states
-from ghapp.gate.judgement import ActiveShardSources, shard_roles
+from ghapp.gate.judgement import ActiveShardSources, GateRequest, failing_text, shard_roles
 from ghapp.gate.shard_status import LOOP_SECONDS, ShardInputs, TakenJob, has_shards, shard_statuses
 from ghapp.installations.installation import Installation
 from ghapp.installations.pool_matching import NamespaceRule, PoolMatcher, namespaces_of
@@ -103,16 +104,23 @@ async def load_shard_inputs(
         stores.demand.taken(installation.id, now - ACTIVE_SECONDS),
         stores.demand.over(installation.id),
     )
-    deaths = None
-    if settings.namespaces:  # the latest clean exits, too: some are of runners that never worked
-        since = now - LOOP_SECONDS
-        unclean = await stores.deaths.unclean(installation.id, since, MOST_DEATHS)
-        latest = await stores.deaths.recent(installation.id, since, MOST_DEATHS)
-        deaths = [*{identity(each): each for each in (*unclean, *latest)}.values()]
+    deaths = await _load_loop_deaths(stores, installation, settings, now)
     rules, limits = settings.pools_of(installation.org), settings.of(installation.org).evidence
     known = ShardInputs(pool, rules, runners.values(), survey, limits, jobs, deaths, taken, ended)
     pods = await _pods_of_unhealthy(stores, pool, known, now)
     return replace(known, pods=pods, org=installation.org, server=settings.public_url or "")
+
+
+async def _load_loop_deaths(
+    stores: Stores, installation: Installation, settings: Settings, now: float
+) -> list[Death] | None:
+    """Returns the latest deaths, and the latest clean exits, too: some are of runners that never worked."""
+    if not settings.namespaces:
+        return None
+    since = now - LOOP_SECONDS
+    unclean = await stores.deaths.unclean(installation.id, since, MOST_DEATHS)
+    latest = await stores.deaths.recent(installation.id, since, MOST_DEATHS)
+    return [*{identity(each): each for each in (*unclean, *latest)}.values()]
 
 
 async def load_sources(stores: Stores, installation: Installation, pool: PoolSettings) -> ActiveShardSources:
@@ -248,6 +256,7 @@ class FleetFacts(NamedTuple):
         recent_deaths: of the last hour; None without any.
         shard_sources: what says which shard is active, by pool with shards.
         taken: jobs that runners took lately; empty without a pool with shards.
+        loop_deaths: as of `ShardInputs`.
     """
 
     sweep_at: float | None = None
@@ -260,6 +269,7 @@ class FleetFacts(NamedTuple):
     recent_deaths: RecentDeaths | None = None
     shard_sources: Mapping[str, ActiveShardSources] = {}
     taken: Sequence[TakenJob] = ()
+    loop_deaths: Sequence[Death] | None = None
 
 
 async def load_fleet_facts(stores: Stores, installation: Installation, settings: Settings, now: float) -> FleetFacts:
@@ -283,6 +293,7 @@ async def load_fleet_facts(stores: Stores, installation: Installation, settings:
         facts = facts._replace(
             shard_sources={pool.name: each for pool, each in zip(sharded, sources, strict=True)},
             taken=await stores.demand.taken(installation.id, now - ACTIVE_SECONDS),
+            loop_deaths=await _load_loop_deaths(stores, installation, settings, now),
         )
     if summary is None:
         return facts
@@ -314,6 +325,8 @@ def fleet_view(
     """Returns the state of an organization as of `now` (epoch seconds)."""
     policy = settings.of(installation.org)
     rows, unserved = demand(queue)
+    rules = settings.pools_of(installation.org)
+    shard_inputs = _shard_inputs(rules, view, runners, queue.inputs.jobs, facts)
     explained, busy = policy.queue.explain_after_seconds, policy.queue.busy_after_seconds
     return FleetView(
         view=view,
@@ -336,34 +349,57 @@ def fleet_view(
         ],
         gates=facts.gates,
         recent_deaths=facts.recent_deaths,
-        shard_roles=_shard_roles(settings.pools_of(installation.org), view, runners, queue.inputs.jobs, facts, now),
+        shard_roles={
+            each.rule.name: shard_roles(each, facts.shard_sources[each.rule.name], now) for each in shard_inputs
+        },
+        gate_failures=_gate_failures(rules, shard_inputs, facts, now),
         fuse_limits=policy.fuse,
     )
 
 
-def _shard_roles(
+def _shard_inputs(
     rules: Sequence[PoolSettings],
     view: OrgView,
     runners: Iterable[Evidence],
     jobs: Sequence[Job],
     facts: FleetFacts,
-    now: float,
-) -> dict[str, Mapping[str, Role]]:
-    """Returns the roles of the shards, by pool with shards."""
+) -> list[ShardInputs]:
+    """Returns the inputs of the pools with shards, from what is loaded already."""
     members: dict[str, list[Evidence]] = {rule.name: [] for rule in rules if rule.name in facts.shard_sources}
     matcher = PoolMatcher(rules)
     for each in runners if members else ():
         if (pool := matcher.pool(each)) in members:
             members[pool].append(each)
-    return {
-        rule.name: shard_roles(
-            ShardInputs(rule, rules, members[rule.name], view.survey, view.limits, jobs, taken=facts.taken),
-            facts.shard_sources[rule.name],
-            now,
+    return [
+        ShardInputs(
+            rule,
+            rules,
+            members[rule.name],
+            view.survey,
+            view.limits,
+            jobs,
+            facts.loop_deaths,
+            facts.taken,
+            org=view.org,
         )
         for rule in rules
         if rule.name in members
-    }
+    ]
+
+
+def _gate_failures(
+    rules: Sequence[PoolSettings], inputs: Iterable[ShardInputs], facts: FleetFacts, now: float
+) -> dict[str, str]:
+    """Returns by which check each gate fails now that has not passed since its deploy, by `gate_checks.place_of`."""
+    least, found = {rule.name: rule.min_online for rule in rules}, dict[str, str]()
+    for known in inputs:
+        pool = known.rule.name
+        for place, gate in facts.gates.items():
+            of, _, shard = place.partition("/")
+            if of == pool and not gate.passed:
+                question = GateRequest(shard, least[pool])
+                found[place] = failing_text(question, known, facts.shard_sources[pool], now)
+    return found
 
 
 async def load_remaining_losses(

@@ -65,6 +65,7 @@ class FleetView:
         unserved: jobs that no online runner can take and that have waited for long enough to be reported.
         slow: jobs that have waited for a busy pool for long enough to be reported.
         gates: the gates of deployed shards, by `gate_checks.place_of`.
+        gate_failures: the sentence of the check by which a gate fails now; of gates that did not pass since the deploy.
         pressed: the last press of "Sweep now" on the check run, of the last minutes; None without one.
         fuse_limits: the `[fuse]` table. A request without a successor for `prove_seconds` is reported, and so are as
             many suspects at once as would trip a fuse.
@@ -91,6 +92,7 @@ class FleetView:
     unserved: Sequence[UnservedJob] = ()
     slow: Sequence[UnservedJob] = ()
     gates: Mapping[str, GateState] = field(default_factory=dict)
+    gate_failures: Mapping[str, str] = field(default_factory=dict)
     fuse_limits: FuseLimits = field(default_factory=FuseLimits)
     pressed: PressedSweep | None = None
     pages_url: str | None = None

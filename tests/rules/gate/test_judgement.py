@@ -6,7 +6,7 @@ import pytest
 
 from ghapp.deaths.cause import Cause
 from ghapp.gate.active_shard import Role
-from ghapp.gate.judgement import ActiveShardSources, GateRequest, shard_roles
+from ghapp.gate.judgement import ActiveShardSources, GateRequest, failing_text, shard_roles
 from ghapp.gate.shard_status import LOOP_SECONDS, ShardInputs
 from ghapp.report.documents import gate_document
 from ghapp.runners.next_attempt import BLINDNESS
@@ -83,6 +83,14 @@ def test_a_clean_rollout_passes_and_has_a_next_step():
 )
 def test_the_role_of_each_shard_is_that_of_its_gate(runners, sources, roles):
     assert shard_roles(ShardInputs(RULE, [RULE], runners, survey()), sources, NOW) == roles
+
+
+@pytest.mark.parametrize(
+    ("least", "text"), [(3, ""), (4, "3 runners of pink online, 4 needed")], ids=["it passes", "too few are online"]
+)
+def test_the_first_check_that_fails_says_why(least, text):
+    known = ShardInputs(RULE, [RULE], [*pink(3), *at_work()], survey())
+    assert failing_text(GateRequest("pink", least), known, PURPLE_IS_ACTIVE, NOW) == text
 
 
 @pytest.mark.parametrize(("least", "passed"), [(1, True), (3, True), (4, False)])

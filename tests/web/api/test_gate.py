@@ -105,6 +105,23 @@ async def test_a_shard_that_may_take_over_passes(http):
     assert body["next"] == []
 
 
+async def test_the_overview_has_the_shards_of_a_pool_and_the_check_by_which_a_gate_fails(http, redis):
+    sha = "0" * 39 + "1"
+    await Shards(redis).record(INSTALLATION, "win", lambda _: Deploy("pink", Role.INACTIVE, NOW - 600, NOW - 600, sha))
+    await GateChecks(redis).keep(INSTALLATION, "win/pink", GateCheck(sha, NOW - 600, "acme/infra", NOW - 600))
+    await Runners(redis).revise(INSTALLATION, {41: lambda _: on("purple", 41, labels=("win", "shard:purple"))})
+    overview = (await http.get("/v1/orgs/acme/overview")).json()
+    shards = {each["pool"]: each["shards"] for each in overview["pools"]}
+    assert [
+        (each["shard"], each["role"], each["online"], each["idle"], each["runners"]) for each in shards["linux"]
+    ] == [
+        ("purple", "active", 1, 0, 1),
+        ("pink", "inactive", 2, 2, 2),
+    ]
+    (failing,) = [each["text"] for each in overview["headlines"] if each["kind"] == "gate"]
+    assert "since the deploy of 0000000: 0 runners of pink online, 1 needed" in failing
+
+
 @pytest.mark.parametrize(
     ("of", "check_url"),
     [(NOW, "https://github.com/acme/infra/runs/88"), (NOW - 9, None)],
