@@ -269,7 +269,7 @@ async def test_retired_runners_are_counted_and_listed_only_on_request(known):
     assert "invalidated for 3" in text
     assert (await known.json("runners", "--all"))["total"] == 4
     for words, line in {
-        ("offline",): "0 of 2 runners",
+        ("offline",): "no runner is offline (of 2)",
         ("retired",): "1 of 4 runners",
         ("invalidated", "--all"): "2 of 4 runners; 1 healed, 1 invalidated",
     }.items():
