@@ -17,13 +17,20 @@ from urllib.parse import quote, unquote, urlsplit
 
 import httpx
 
-from ghapp.cli.context import UnknownOrgError, UnknownRunnerError, UnknownWorkflowJobError, no_such_org
+from ghapp.cli.context import (
+    UnknownOrgError,
+    UnknownPoolError,
+    UnknownRunnerError,
+    UnknownWorkflowJobError,
+    no_such_org,
+)
 from ghapp.deaths.cause import Cause
 from ghapp.errors import ConfigurationError, GhappError, ServerUnavailableError
 from ghapp.gate.active_shard import Role
 from ghapp.gate.judgement import Gate, GateRequest
 from ghapp.gate.next_steps import NextStep
 from ghapp.gate.shard_checks import Check
+from ghapp.gate.texts import no_shards
 from ghapp.installations.pool_matching import ALL_POOLS
 from ghapp.installations.scope import ScopeKind, kind_of
 from ghapp.installations.scope_paths import address_in, path_segment
@@ -415,9 +422,7 @@ class ApiClient:
         overview = await self._get(f"/v1/orgs/{path_segment(name)}/overview")
         pools = {each["pool"]: each for each in overview["shard_pools"]}
         if pool not in pools:
-            names = meant(pool, pools, "it has")
-            why = f"{org} has no such pool with shard_label, shard_groups or shard_name; {names}"
-            raise ConfigurationError(f"[[pools]] {pool}: {why}")
+            raise UnknownPoolError(no_shards(name, pool, overview["pool_names"], pools))
         found = pools[pool]
         return PoolGate(self, name, pool, found["min_online"], found["settle_seconds"], overview["sweep_seconds"])
 
