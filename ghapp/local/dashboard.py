@@ -485,11 +485,10 @@ def headline_lines(found: Sequence[Headline], now: float) -> list[Text]:
         acting = next((each for each in further if each.needs_a_person), None)
         if acting is not None:
             action = f": {acting.action}" if acting.action else ""
-            where = f" ({acting.pool})" if acting.pool else ""
-            lines.append(plain(f"also: {acting.short}{where}: {acting.step}{action}"))
+            lines.append(plain(f"also: {title_of([acting], names_pools=True)} → {acting.step}{action}"))
             further = [each for each in further if each is not acting]
     if further:
-        lines.append(plain(f"also: {title_of(further, names_pools=True)}; `ghapp runners` lists all", "dim"))
+        lines.append(plain(f"also: {title_of(further, names_pools=True)} (all: `ghapp runners`)", "dim"))
     return lines
 
 

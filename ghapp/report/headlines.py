@@ -127,7 +127,7 @@ _TOGETHER: dict[HeadlineKind, Callable[[int, Sequence[Headline]], str]] = {
     HeadlineKind.GATE: lambda count, _: f"{count:,} gates have not passed",
     HeadlineKind.PHANTOM: lambda count, _: counted(count, "phantom"),
     HeadlineKind.UNSEEN: lambda count, _: f"{count:,} sources not seen",
-    HeadlineKind.PAUSED: lambda _, several: several[0].short,
+    HeadlineKind.PAUSED: lambda count, _: f"{count:,} pauses",
     HeadlineKind.SUSPECT: lambda count, _: f"{counted(count, 'runner')} suspect",
     HeadlineKind.OFFLINE: lambda _, several: _by_state(several),
     HeadlineKind.SLOW: lambda count, _: f"{counted(count, 'job')} waiting long",

@@ -409,5 +409,5 @@ def pause_headlines(fleet: FleetView) -> Iterator[Headline]:
             resume_command(fleet.org, pool or None),
             pause.at,
             pool=pool,
-            short="paused",
+            short=f"paused by {pause.who}",
         )
