@@ -96,7 +96,7 @@ async def test_explain_names_the_pod_that_the_reaper_deleted_with_time_and_reaso
     for name in ("k8s-x", "jit-7"):
         text = " ".join((await known.ask("explain", "acme", name)).stdout.split())
         assert "pod runners/k8s-x: deleted by the reaper at " in text
-        assert "unclaimed for 90 s; GitHub lists no runner of its name" in text
+        assert "no claim and no job for 90 s; GitHub lists no runner of its name" in text
         (leak,) = (await known.json("explain", "acme", name))["leaks"]
         assert (leak["pod"], leak["runner"], leak["pool"], leak["state"]) == ("k8s-x", "jit-7", "k8s", "deleted")
 
