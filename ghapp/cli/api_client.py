@@ -17,13 +17,20 @@ from urllib.parse import quote, unquote, urlsplit
 
 import httpx
 
-from ghapp.cli.context import UnknownOrgError, UnknownRunnerError, UnknownWorkflowJobError, no_such_org
+from ghapp.cli.context import (
+    UnknownOrgError,
+    UnknownPoolError,
+    UnknownRunnerError,
+    UnknownWorkflowJobError,
+    no_such_org,
+)
 from ghapp.deaths.cause import Cause
 from ghapp.errors import ConfigurationError, GhappError, ServerUnavailableError
 from ghapp.gate.active_shard import Role
 from ghapp.gate.judgement import Gate, GateRequest
 from ghapp.gate.next_steps import NextStep
 from ghapp.gate.shard_checks import Check
+from ghapp.gate.texts import no_shards
 from ghapp.installations.pool_matching import ALL_POOLS
 from ghapp.installations.scope import ScopeKind, kind_of
 from ghapp.installations.scope_paths import address_in, path_segment
@@ -119,9 +126,13 @@ class JobReference(NamedTuple):
 
 
 class FleetDocuments(NamedTuple):
-    """What is wrong, the worst of each organization first; runners, phantoms, what holds replacements, jobs by pool."""
+    """What is wrong, the worst of each organization first, and what to know beside it (`notes`, by organization).
+
+    Then runners, phantoms, what holds replacements, and jobs by pool.
+    """
 
     headlines: list[HeadlineDocument]
+    notes: dict[str, list[str]]
     runners: list[HealthDocument]
     phantoms: list[PhantomDocument]
     held: list[HeldDocument]
@@ -157,7 +168,7 @@ class ApiClient:
 
     async def fleet(self, org: str | None) -> FleetDocuments:
         """Returns the runners, and what is known beside them."""
-        found = FleetDocuments([], [], [], [], [])
+        found = FleetDocuments([], {}, [], [], [], [])
         for name in await self._orgs(org):
             overview = await self._get(f"/v1/orgs/{path_segment(name)}/overview")
             found.runners.extend(
@@ -167,6 +178,7 @@ class ApiClient:
             found.held.extend(overview["held"])
             found.pools.extend(overview["pools"])
             found.headlines.extend(overview["headlines"])
+            found.notes[overview["org"]] = overview["notes"]
         found.runners.sort(key=lambda each: (each["org"], each["pool"] or "", each["name"] or ""))
         return found
 
@@ -410,9 +422,7 @@ class ApiClient:
         overview = await self._get(f"/v1/orgs/{path_segment(name)}/overview")
         pools = {each["pool"]: each for each in overview["shard_pools"]}
         if pool not in pools:
-            names = meant(pool, pools, "it has")
-            why = f"{org} has no such pool with shard_label, shard_groups or shard_name; {names}"
-            raise ConfigurationError(f"[[pools]] {pool}: {why}")
+            raise UnknownPoolError(no_shards(name, pool, overview["pool_names"], pools))
         found = pools[pool]
         return PoolGate(self, name, pool, found["min_online"], found["settle_seconds"], overview["sweep_seconds"])
 

@@ -41,6 +41,13 @@ class DeathSummary(NamedTuple):
         return fitting_advice(self.advice or advice_for(self.cause, self.reason), has_job=self.has_job)
 
 
+class RecentDeaths(NamedTuple):
+    """The deaths of the last hour without clean exits: how many, and the last one."""
+
+    total: int
+    last: DeathSummary
+
+
 class PatternKind(StrEnum):
     """What several deaths have in common."""
 

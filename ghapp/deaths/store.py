@@ -18,7 +18,8 @@ from redis.asyncio import Redis
 
 from ghapp.deaths.cause import Cause
 from ghapp.deaths.death import DeadJob, Death
-from ghapp.incidents.history import DEATH_PREFIX
+from ghapp.deaths.patterns import RecentDeaths, death_summary
+from ghapp.incidents.history import DEATH_PREFIX, HOUR_SECONDS
 from ghapp.installations.pool_matching import OTHER_POOL
 from ghapp.store import keys
 from ghapp.store.codec import Codec
@@ -191,6 +192,19 @@ class Deaths:
             ids, clean = await pipe.execute()
         left = set(ids) - set(clean)
         return [each for each in ids if each in left][: max(0, most)]
+
+    async def within_hour(self, installation: int) -> RecentDeaths | None:
+        """Returns the deaths of the last hour without clean exits; None without any."""
+        since, times = self._clock() - HOUR_SECONDS, keys.death_times(installation)
+        async with self._redis.pipeline(transaction=True) as pipe:
+            pipe.zcount(times, since, "+inf")
+            pipe.zcount(keys.death_clean(installation), since, "+inf")
+            ended, clean = await pipe.execute()
+        if ended == clean:  # mostly: not even the identities are read
+            return None
+        ids = await self.unclean_ids(installation, since, MOST)
+        last = await self._deaths(installation, ids[:1])
+        return RecentDeaths(len(ids), death_summary(last[0])) if last else None
 
     async def each_of(self, installation: int, ids: Sequence[bytes]) -> AsyncIterator[tuple[bytes, Death]]:
         """Yields the stored deaths of these identities; reads `READ_AT_ONCE`, so that few logs are in memory."""

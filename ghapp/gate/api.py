@@ -24,7 +24,8 @@ from ghapp.gate.judgement import LONGEST_CHANGE, Gate, GateRequest, judge_gate
 from ghapp.gate.shard_checks import unknown_shard
 from ghapp.gate.shard_status import has_shards, is_shard
 from ghapp.gate.terraform_log import LONGEST_ERROR, TerraformRun
-from ghapp.loading.views import load_shard_inputs
+from ghapp.gate.texts import no_shards
+from ghapp.loading.views import load_shard_inputs, load_sources
 from ghapp.queue.jobs import Enqueue, JobName, gates_key
 from ghapp.report.documents import CheckDocument, StepDocument, Timestamp, gate_document, timestamp
 from ghapp.settings import PoolSettings, Settings
@@ -33,7 +34,7 @@ from ghapp.store.stores import Stores
 from ghapp.web.api.audit import ApiAudit
 from ghapp.web.authentication import Authenticator
 from ghapp.web.fleet_view import FleetReader, OrgState
-from ghapp.web.gates import load_check_runs, load_sources
+from ghapp.web.gates import load_check_runs
 from ghapp.web.operation import COUNT, TEXT, Answer, Clock, Handler, Operation, Parameter, problems
 from ghapp.web.problems import problem
 from ghapp.web.request_body import parse_json, read_body
@@ -184,7 +185,7 @@ class GateEndpoints:
         """Answers whether this shard may take over."""
         org, shard, now = request.path_params["org"], request.path_params["shard"], self._clock()
         org_state = await self._reader.installed(org)
-        pool = self._pool(org_state, request.path_params["pool"])
+        pool = await self._pool(org_state, request.path_params["pool"])
         if not is_shard(shard):
             return problem(400, NOT_A_SHARD)
         query = request.query_params
@@ -225,7 +226,7 @@ class GateEndpoints:
         org, shard, now = request.path_params["org"], request.path_params["shard"].lower(), self._clock()
         report = parse_json(DeployBody, await read_body(request, LARGEST_BYTES), TAKES)
         org_state = await self._reader.installed(org)
-        pool = self._pool(org_state, request.path_params["pool"])
+        pool = await self._pool(org_state, request.path_params["pool"])
         if not is_shard(shard):
             return problem(400, NOT_A_SHARD)
         at = None if report.deployed_at is None else report.deployed_at.timestamp()
@@ -247,16 +248,13 @@ class GateEndpoints:
             await self._enqueue(JobName.GATE, installation, key=gates_key(installation), retry=False)
         return Response(status_code=204)
 
-    def _pool(self, org_state: OrgState, name: str) -> PoolSettings:
+    async def _pool(self, org_state: OrgState, name: str) -> PoolSettings:
         """Returns a configured pool with shards; raises HTTPException for other pools, whose shards are unknown."""
         org = org_state.installation.org
         known = {pool.name: pool for pool in self._settings.pools_of(org) if has_shards(pool)}
         if name in known:
             return known[name]
-        names = ", ".join(sorted(known)) or "none"
-        raise HTTPException(
-            404, f"{org} has no pool {name} with shard_label, shard_groups or shard_name; it has {names}"
-        )
+        raise HTTPException(404, no_shards(org, name, await self._reader.pools(org_state), known))
 
 
 def _is_count(text: str) -> bool:

@@ -193,6 +193,19 @@ def judge_gate(question: GateRequest, known: ShardInputs, sources: ActiveShardSo
     )
 
 
+def shard_roles(known: ShardInputs, sources: ActiveShardSources, now: float) -> dict[str, Role]:
+    """Returns the role of each shard with a known runner, by name in lower case, as the gate without a canary."""
+    shards = shard_statuses(known, now)
+    statements = _statements(GateRequest(""), _taken(shards, sources, now), sources, now)
+    return {shard: active_shard.shard_role(shard, statements).role for shard in shards}
+
+
+def failing_text(question: GateRequest, known: ShardInputs, sources: ActiveShardSources, now: float) -> str:
+    """Returns the sentence of the first check that fails, without names of repositories; empty if the gate passes."""
+    checks = judge_gate(question, known.without_repositories, sources, now).checks
+    return next((check.text for check in checks if check.decides and not check.passed), "")
+
+
 def held_for(gate: Gate, held: float, settle: float) -> Gate:
     """Returns the gate with the check that it has passed for `settle` seconds; so far it has for `held`."""
     check = Check(SETTLED, held >= settle, f"it has passed without a gap for {floor(held)} of {settle:g} s")

@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from ghapp.gate.active_shard import Role
 from ghapp.gate.gate_checks import GateCheck, GateCheckStage
@@ -22,7 +22,7 @@ from ghapp.gate.shard_checks import SINCE_DEPLOY, Check
 from ghapp.report.check_run import LONGEST, Conclusion, Report
 from ghapp.report.markdown import code, cut, heading, prose, row
 from ghapp.untrusted_text import LONGEST_WORD, one_line
-from ghapp.wording import time_of
+from ghapp.wording import meant, time_of
 
 NAME = "Runner gate"
 """The check run's name if a repository deploys one pool."""
@@ -45,6 +45,21 @@ CONCLUSIONS = {
     GateCheckStage.FAILED: Conclusion.FAILURE,
     GateCheckStage.UNSEEN: Conclusion.TIMED_OUT,
 }
+
+
+def no_shards(org: str, pool: str, pools: Collection[str], sharded: Iterable[str]) -> str:
+    """Returns why a pool has no gate: it is unknown, or has no shards.
+
+    Args:
+        org: the organization.
+        pool: its pool, as it was asked for.
+        pools: the names of all its pools.
+        sharded: of those with shards.
+    """
+    if pool not in pools:
+        return f"unknown pool {pool} of {org}; {meant(pool, sharded, 'pools with shards are')}"
+    others = meant("", sharded, "pools with shards are")
+    return f"pool {pool} of {org} has no shards: set shard_label, shard_groups or shard_name in its [[pools]]; {others}"
 
 
 def name_of(pool: str, *, is_alone: bool) -> str:

@@ -41,8 +41,11 @@ class Orphan(NamedTuple):
 
 
 def reason_of(found: Orphan) -> str:
-    """Returns why a pod was a leak: for how long it was unclaimed, and what GitHub or the cluster showed last."""
-    unclaimed = f"unclaimed for {found.found_at - found.unclaimed_since:.0f} s"
+    """Returns why a pod was a leak: since when nothing used it, and what GitHub or the cluster showed last.
+
+    An idle runner has neither a claim nor a job: the time began before its controller forgot it.
+    """
+    unclaimed = f"no claim and no job for {found.found_at - found.unclaimed_since:.0f} s"
     last = [text for _, source, text in found.evidence if source == "list"]
     return "; ".join((unclaimed, *last))
 

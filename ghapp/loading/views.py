@@ -8,12 +8,15 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from ghapp.deaths.cluster_summary import StaleNamespace, possible_phantoms, stale_namespaces
+from ghapp.deaths.death import Death
+from ghapp.deaths.patterns import RecentDeaths
 from ghapp.deaths.store import identity
 from ghapp.gate.active_shard import ACTIVE_SECONDS
 from ghapp.gate.gate_states import GateState, gate_states
-from ghapp.gate.shard_status import LOOP_SECONDS, ShardInputs, shard_statuses
+from ghapp.gate.judgement import ActiveShardSources, GateRequest, failing_text, shard_roles
+from ghapp.gate.shard_status import LOOP_SECONDS, ShardInputs, TakenJob, has_shards, shard_statuses
 from ghapp.installations.installation import Installation
-from ghapp.installations.pool_matching import NamespaceRule, namespaces_of
+from ghapp.installations.pool_matching import NamespaceRule, PoolMatcher, namespaces_of
 from ghapp.installations.scope import ScopeKind
 from ghapp.leaks.documents import LeakedPod, leaked_pods
 from ghapp.leaks.reaper_status import DAY_SECONDS, is_overdue
@@ -32,6 +35,7 @@ from ghapp.settings import PoolSettings, Settings
 from ghapp.store.stores import Stores
 from ghapp.workflow_jobs.capacity import AvailableRunner
 from ghapp.workflow_jobs.demand import UnservedJob, demand
+from ghapp.workflow_jobs.job import Job
 from ghapp.workflow_jobs.job_queue import NOTHING_SHARED, JobQueue, SharedRunners
 from ghapp.workflow_jobs.reason import QueueReason
 
@@ -100,16 +104,36 @@ async def load_shard_inputs(
         stores.demand.taken(installation.id, now - ACTIVE_SECONDS),
         stores.demand.over(installation.id),
     )
-    deaths = None
-    if settings.namespaces:  # the latest clean exits, too: some are of runners that never worked
-        since = now - LOOP_SECONDS
-        unclean = await stores.deaths.unclean(installation.id, since, MOST_DEATHS)
-        latest = await stores.deaths.recent(installation.id, since, MOST_DEATHS)
-        deaths = [*{identity(each): each for each in (*unclean, *latest)}.values()]
+    deaths = await _load_loop_deaths(stores, installation, settings, now)
     rules, limits = settings.pools_of(installation.org), settings.of(installation.org).evidence
     known = ShardInputs(pool, rules, runners.values(), survey, limits, jobs, deaths, taken, ended)
     pods = await _pods_of_unhealthy(stores, pool, known, now)
     return replace(known, pods=pods, org=installation.org, server=settings.public_url or "")
+
+
+async def _load_loop_deaths(
+    stores: Stores, installation: Installation, settings: Settings, now: float
+) -> list[Death] | None:
+    """Returns the latest deaths, and the latest clean exits, too: some are of runners that never worked."""
+    if not settings.namespaces:
+        return None
+    since = now - LOOP_SECONDS
+    unclean = await stores.deaths.unclean(installation.id, since, MOST_DEATHS)
+    latest = await stores.deaths.recent(installation.id, since, MOST_DEATHS)
+    return [*{identity(each): each for each in (*unclean, *latest)}.values()]
+
+
+async def load_sources(stores: Stores, installation: Installation, pool: PoolSettings) -> ActiveShardSources:
+    """Returns what deploys, and the pool's own command or URL, say of the active shard."""
+
+    async def no_answer() -> None:
+        return None
+
+    deploys, answer = await asyncio.gather(
+        stores.shards.deploys(installation.id, pool.name),
+        stores.shards.answer(installation.id, pool.name) if pool.active_source else no_answer(),
+    )
+    return ActiveShardSources(deploys, pool.active_source, answer)
 
 
 async def _pods_of_unhealthy(stores: Stores, pool: PoolSettings, known: ShardInputs, now: float) -> Mapping[str, Pod]:
@@ -229,6 +253,10 @@ class FleetFacts(NamedTuple):
         possible_phantoms: names of what may become one within two minutes.
         gates: of `load_gate_states`.
         found_since: when each phantom was first found, by `phantom_kinds.key`.
+        recent_deaths: of the last hour; None without any.
+        shard_sources: what says which shard is active, by pool with shards.
+        taken: jobs that runners took lately; empty without a pool with shards.
+        loop_deaths: as of `ShardInputs`.
     """
 
     sweep_at: float | None = None
@@ -238,6 +266,10 @@ class FleetFacts(NamedTuple):
     possible_phantoms: frozenset[str] = frozenset()
     gates: Mapping[str, GateState] = {}
     found_since: Mapping[str, float] = {}
+    recent_deaths: RecentDeaths | None = None
+    shard_sources: Mapping[str, ActiveShardSources] = {}
+    taken: Sequence[TakenJob] = ()
+    loop_deaths: Sequence[Death] | None = None
 
 
 async def load_fleet_facts(stores: Stores, installation: Installation, settings: Settings, now: float) -> FleetFacts:
@@ -247,17 +279,26 @@ async def load_fleet_facts(stores: Stores, installation: Installation, settings:
         StoreUnavailableError: Redis does not answer.
     """
     rules, has_log_store = settings.pools_of(installation.org), settings.loki_url is not None
-    sweep_at, discovery_at, unseen, summary, gates = await asyncio.gather(
+    sweep_at, discovery_at, unseen, summary, gates, recent_deaths = await asyncio.gather(
         stores.schedule.next(installation.id),
         stores.schedule.next_discovery(),
         load_unseen(stores, rules, now, has_log_store=has_log_store),
         stores.cluster_summaries.of(installation.id),
         load_gate_states(stores, installation, settings, now),
+        stores.deaths.within_hour(installation.id),
     )
+    facts = FleetFacts(sweep_at, discovery_at, unseen, gates=gates, recent_deaths=recent_deaths)
+    if sharded := [*filter(has_shards, rules)]:
+        sources = await asyncio.gather(*(load_sources(stores, installation, each) for each in sharded))
+        facts = facts._replace(
+            shard_sources={pool.name: each for pool, each in zip(sharded, sources, strict=True)},
+            taken=await stores.demand.taken(installation.id, now - ACTIVE_SECONDS),
+            loop_deaths=await _load_loop_deaths(stores, installation, settings, now),
+        )
     if summary is None:
-        return FleetFacts(sweep_at, discovery_at, unseen, gates=gates)
-    return FleetFacts(
-        sweep_at, discovery_at, unseen, summary.phantoms, possible_phantoms(summary), gates, summary.since
+        return facts
+    return facts._replace(
+        phantoms=summary.phantoms, possible_phantoms=possible_phantoms(summary), found_since=summary.since
     )
 
 
@@ -284,6 +325,8 @@ def fleet_view(
     """Returns the state of an organization as of `now` (epoch seconds)."""
     policy = settings.of(installation.org)
     rows, unserved = demand(queue)
+    rules = settings.pools_of(installation.org)
+    shard_inputs = _shard_inputs(rules, view, runners, queue.inputs.jobs, facts)
     explained, busy = policy.queue.explain_after_seconds, policy.queue.busy_after_seconds
     return FleetView(
         view=view,
@@ -305,8 +348,58 @@ def fleet_view(
             if now - job.queued_at >= busy and queue.is_slow(job)
         ],
         gates=facts.gates,
+        recent_deaths=facts.recent_deaths,
+        shard_roles={
+            each.rule.name: shard_roles(each, facts.shard_sources[each.rule.name], now) for each in shard_inputs
+        },
+        gate_failures=_gate_failures(rules, shard_inputs, facts, now),
         fuse_limits=policy.fuse,
     )
+
+
+def _shard_inputs(
+    rules: Sequence[PoolSettings],
+    view: OrgView,
+    runners: Iterable[Evidence],
+    jobs: Sequence[Job],
+    facts: FleetFacts,
+) -> list[ShardInputs]:
+    """Returns the inputs of the pools with shards, from what is loaded already."""
+    members: dict[str, list[Evidence]] = {rule.name: [] for rule in rules if rule.name in facts.shard_sources}
+    matcher = PoolMatcher(rules)
+    for each in runners if members else ():
+        if (pool := matcher.pool(each)) in members:
+            members[pool].append(each)
+    return [
+        ShardInputs(
+            rule,
+            rules,
+            members[rule.name],
+            view.survey,
+            view.limits,
+            jobs,
+            facts.loop_deaths,
+            facts.taken,
+            org=view.org,
+        )
+        for rule in rules
+        if rule.name in members
+    ]
+
+
+def _gate_failures(
+    rules: Sequence[PoolSettings], inputs: Iterable[ShardInputs], facts: FleetFacts, now: float
+) -> dict[str, str]:
+    """Returns by which check each gate fails now that has not passed since its deploy, by `gate_checks.place_of`."""
+    least, found = {rule.name: rule.min_online for rule in rules}, dict[str, str]()
+    for known in inputs:
+        pool = known.rule.name
+        for place, gate in facts.gates.items():
+            of, _, shard = place.partition("/")
+            if of == pool and not gate.passed:
+                question = GateRequest(shard, least[pool])
+                found[place] = failing_text(question, known, facts.shard_sources[pool], now)
+    return found
 
 
 async def load_remaining_losses(

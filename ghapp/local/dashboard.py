@@ -41,6 +41,8 @@ from ghapp.report.fleet import FleetView, by_pool
 from ghapp.report.headline import Headline
 from ghapp.report.headlines import headlines, title_of
 from ghapp.report.metrics import SWEEP_BILLABLE_CALLS, SWEEP_CALLS, SWEEP_SECONDS, SWEEPS
+from ghapp.report.notes import notes
+from ghapp.report.shards import shards_of, shards_text
 from ghapp.runners.verdict import State
 from ghapp.settings import Settings
 from ghapp.store.connect import connect
@@ -459,8 +461,11 @@ async def _fleet(settings: Settings, stores: Stores, installation: Installation)
     events = await _events(stores, installation.id)
     empty = [state for state in DROPPED_FIRST if not any(each.get(state) for each in counts.values())]
     cost = Text(await _cost(stores, org), "dim")
-    lines = [each for each in (incident, cluster, jobs_line(fleet), cost) if each is not None]
-    worst = headline_lines(headlines(fleet, pools, now), now)
+    shards = {pool.name: shards_text(shards_of(fleet, pool)) for pool in pools}
+    lines = [plain(f"shards of {pool}: {text}", "dim") for pool, text in shards.items() if text]
+    lines += [each for each in (incident, cluster, jobs_line(fleet), cost) if each is not None]
+    found = headlines(fleet, pools, now)
+    worst = headline_lines(found, now) + [plain(each, "dim") for each in notes(fleet, pools, found, now)]
     body = _RenderedOnce(Group(*worst, Text(), ShrinkingTable(table, empty, stacks=False), Text(), *lines, Text()))
     total = fleet.view.survey.total
     title = plain(f"{org}: {total} runners registered")
@@ -480,11 +485,10 @@ def headline_lines(found: Sequence[Headline], now: float) -> list[Text]:
         acting = next((each for each in further if each.needs_a_person), None)
         if acting is not None:
             action = f": {acting.action}" if acting.action else ""
-            where = f" ({acting.pool})" if acting.pool else ""
-            lines.append(plain(f"also: {acting.short}{where}: {acting.step}{action}"))
+            lines.append(plain(f"also: {title_of([acting], names_pools=True)} → {acting.step}{action}"))
             further = [each for each in further if each is not acting]
     if further:
-        lines.append(plain(f"also: {title_of(further, names_pools=True)}; `ghapp runners` lists all", "dim"))
+        lines.append(plain(f"also: {title_of(further, names_pools=True)} (all: `ghapp runners`)", "dim"))
     return lines
 
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ghapp.deaths.cluster_summary import StaleNamespace
-from ghapp.deaths.patterns import DeathPattern, DeathSummary
+from ghapp.deaths.patterns import DeathPattern, DeathSummary, RecentDeaths
+from ghapp.gate.active_shard import Role
 from ghapp.gate.gate_states import GateState
 from ghapp.installations.pool_matching import ALL_POOLS, PoolMatcher
 from ghapp.leaks.reaper_status import ReaperStatus
@@ -52,6 +53,8 @@ class FleetView:
         found_since: when each phantom was first found, by `phantom_kinds.key`.
         deaths: deaths of the last day without clean exits, latest first.
         death_patterns: what stands out among the deaths of the last week.
+        recent_deaths: of the last hour; None without any.
+        shard_roles: the role of each shard with a known runner, in lower case, by pool with shards.
         unseen: namespaces of the org's pools that are not read.
         degraded_sources: cluster sources that cannot be read, and why.
         leaks: what the reaper did and what it kept.
@@ -62,6 +65,7 @@ class FleetView:
         unserved: jobs that no online runner can take and that have waited for long enough to be reported.
         slow: jobs that have waited for a busy pool for long enough to be reported.
         gates: the gates of deployed shards, by `gate_checks.place_of`.
+        gate_failures: the sentence of the check by which a gate fails now; of gates that did not pass since the deploy.
         pressed: the last press of "Sweep now" on the check run, of the last minutes; None without one.
         fuse_limits: the `[fuse]` table. A request without a successor for `prove_seconds` is reported, and so are as
             many suspects at once as would trip a fuse.
@@ -76,6 +80,8 @@ class FleetView:
     found_since: FoundSince = field(default_factory=dict[str, float])
     deaths: Sequence[DeathSummary] = ()
     death_patterns: Sequence[DeathPattern] = ()
+    recent_deaths: RecentDeaths | None = None
+    shard_roles: Mapping[str, Mapping[str, Role]] = field(default_factory=dict)
     unseen: Sequence[StaleNamespace] = ()
     degraded_sources: Sequence[DegradedSource] = ()
     leaks: ReaperStatus = field(default_factory=ReaperStatus)
@@ -86,6 +92,7 @@ class FleetView:
     unserved: Sequence[UnservedJob] = ()
     slow: Sequence[UnservedJob] = ()
     gates: Mapping[str, GateState] = field(default_factory=dict)
+    gate_failures: Mapping[str, str] = field(default_factory=dict)
     fuse_limits: FuseLimits = field(default_factory=FuseLimits)
     pressed: PressedSweep | None = None
     pages_url: str | None = None

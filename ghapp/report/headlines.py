@@ -127,7 +127,7 @@ _TOGETHER: dict[HeadlineKind, Callable[[int, Sequence[Headline]], str]] = {
     HeadlineKind.GATE: lambda count, _: f"{count:,} gates have not passed",
     HeadlineKind.PHANTOM: lambda count, _: counted(count, "phantom"),
     HeadlineKind.UNSEEN: lambda count, _: f"{count:,} sources not seen",
-    HeadlineKind.PAUSED: lambda _, several: several[0].short,
+    HeadlineKind.PAUSED: lambda count, _: f"{count:,} pauses",
     HeadlineKind.SUSPECT: lambda count, _: f"{counted(count, 'runner')} suspect",
     HeadlineKind.OFFLINE: lambda _, several: _by_state(several),
     HeadlineKind.SLOW: lambda count, _: f"{counted(count, 'job')} waiting long",
@@ -302,9 +302,8 @@ def _by_pool(jobs: Iterable[UnservedJob], pools: Sequence[PoolView]) -> dict[str
 
 
 def _has_news(gate: GateState, limits: Limits, now: float) -> bool:
-    """True if a gate failed, or waits although the deployed runners had the time to start or to count as offline."""
-    patience = max(limits.startup_seconds, limits.offline_seconds)
-    return gate.failed_at is not None or (gate.waits and now - gate.began_at > patience)
+    """True if a gate failed, or waits although the deployed runners had the time to start."""
+    return gate.failed_at is not None or (gate.waits and now - gate.began_at > limits.startup_seconds)
 
 
 def _gates(fleet: FleetView, pools: Sequence[PoolView], now: float) -> Iterator[Headline]:
@@ -320,12 +319,12 @@ def _gates(fleet: FleetView, pools: Sequence[PoolView], now: float) -> Iterator[
         )
         subject = f"The gate of shard {shard} of {pool} {done} {deploy}"
         members = _members_of(fleet, known[pool], shard) if pool in known else []
-        offline = sum(each.state is State.OFFLINE for each in members)
+        why = fleet.gate_failures.get(place) or _of_its_runners(members)
         yield Headline(
             HeadlineKind.GATE,
             Severity.ATTENTION,
-            f"{subject}{_of_its_runners(offline, len(members))}.",
-            "see the failed checks and the next steps; this is over once the gate passes",
+            f"{subject}{why and f': {why}'}.",
+            "see all checks and the next steps; this is over once the gate passes",
             shell_command("ghapp", "gate", fleet.org, pool, shard),
             gate.failed_at or gate.began_at,
             "gate",
@@ -341,10 +340,9 @@ def _members_of(fleet: FleetView, pool: PoolView, shard: str) -> list[RunnerView
     return [each for each in pool.members if shard_of(each.evidence, rule) == shard]
 
 
-def _of_its_runners(offline: int, runners: int) -> str:
-    if not offline:
-        return ""
-    return f": {offline:,} of its {counted(runners, 'runner')} {are(offline)} offline"
+def _of_its_runners(runners: Sequence[RunnerView]) -> str:
+    offline = sum(each.state is State.OFFLINE for each in runners)
+    return f"{offline:,} of its {counted(len(runners), 'runner')} {are(offline)} offline" if offline else ""
 
 
 def _phantoms(fleet: FleetView) -> Iterator[Headline]:

@@ -46,7 +46,7 @@ def loss_headlines(fleet: FleetView, pools: Sequence[PoolView], now: float) -> I
         last_request_at = last_of_all if pool.is_whole_fuse else _last_request(lost, pool.fuse)
         step, command = _step(fleet, pool, worst, unanswered, healed, last_request_at)
         progress = _progress(statuses, healed, worst)
-        missing = _missing_at_once(fleet, pool, now)
+        missing = missing_at_once(fleet, pool, now)
         if missing:
             progress += f"; {len(missing):,} more {are(len(missing))} missing, and GitHub is asked for each"
         if pool.fuse.position is Position.STOPPED and not worst.is_stopped:
@@ -309,7 +309,7 @@ def _after_stop(fuse: Fuse) -> str:
 def suspect_headlines(fleet: FleetView, pools: Sequence[PoolView], now: float) -> Iterator[Headline]:
     """Suspects of one pool that would trip its fuse if they are confirmed. One whose job explains it does not count."""
     for pool in pools:
-        missing = [] if pool.lost else _missing_at_once(fleet, pool, now)  # the headline of its loss counts them
+        missing = [] if pool.lost else missing_at_once(fleet, pool, now)  # the headline of its loss counts them
         if not missing:
             continue
         of_them = f"{len(missing):,} of {counted(len(pool.members), 'runner')} of {pool.name}"
@@ -328,7 +328,7 @@ def suspect_headlines(fleet: FleetView, pools: Sequence[PoolView], now: float) -
         )
 
 
-def _missing_at_once(fleet: FleetView, pool: PoolView, now: float) -> list[RunnerView]:
+def missing_at_once(fleet: FleetView, pool: PoolView, now: float) -> list[RunnerView]:
     """Returns the suspects of a pool, if so many would trip its fuse; else none."""
     missing = [
         each
@@ -409,5 +409,5 @@ def pause_headlines(fleet: FleetView) -> Iterator[Headline]:
             resume_command(fleet.org, pool or None),
             pause.at,
             pool=pool,
-            short="paused",
+            short=f"paused by {pause.who}",
         )

@@ -9,18 +9,18 @@ from collections.abc import Iterable
 from typing import TypedDict
 
 from ghapp.deaths.cluster_summary import ClusterSummary, phantom_since
+from ghapp.gate.active_shard import Role
 from ghapp.installations.pool_matching import ALL_POOLS
 from ghapp.leaks.documents import LeakDocument
 from ghapp.pods.phantom_kinds import command_of, is_of_runner
 from ghapp.remediation.fuse import Position
 from ghapp.report.documents import Timestamp, pause_in_words, timestamp
-from ghapp.report.fleet import FleetView, by_pool
-from ghapp.report.headline import HeadlineKind, Severity
-from ghapp.report.headlines import headlines
+from ghapp.report.fleet import FleetView, PoolView
+from ghapp.report.headline import Headline, HeadlineKind, Severity
 from ghapp.report.links import PageLinks
 from ghapp.report.org_view import OrgView
+from ghapp.report.shards import shards_of
 from ghapp.runners.texts import fuse_history
-from ghapp.workflow_jobs.demand import PoolDemand
 
 
 class HeldDocument(TypedDict):
@@ -32,8 +32,22 @@ class HeldDocument(TypedDict):
     text: str
 
 
+class ShardDocument(TypedDict):
+    """A shard of a pool: its runners with the lost ones, and how many of them are online, and idle."""
+
+    shard: str
+    role: Role
+    online: int
+    idle: int
+    runners: int
+    text: str
+
+
 class PoolQueueDocument(TypedDict):
-    """A pool's jobs and idle runners. `pool` is empty for the sum of jobs whose labels no pool has."""
+    """A pool's jobs and idle runners, and its shards, the active one first.
+
+    `pool` is empty for the sum of jobs whose labels no pool has.
+    """
 
     org: str
     pool: str
@@ -42,6 +56,7 @@ class PoolQueueDocument(TypedDict):
     oldest_queued_at: Timestamp | None
     idle: int
     unserved: int
+    shards: list[ShardDocument]
 
 
 class PhantomDocument(TypedDict):
@@ -87,7 +102,7 @@ class ShardPoolDocument(TypedDict):
 
 
 class OverviewDocument(TypedDict):
-    """An org without its runners: what is wrong now, the worst first.
+    """An org without its runners: what is wrong now, the worst first, and what to know beside it (`notes`).
 
     `pool_names` are all its pools, `sweep_seconds` is the time between two sweeps, `possible_phantoms` are names of
     what the last check found to be a phantom, and not for long enough to be sure.
@@ -95,6 +110,7 @@ class OverviewDocument(TypedDict):
 
     org: str
     headlines: list[HeadlineDocument]
+    notes: list[str]
     held: list[HeldDocument]
     pools: list[PoolQueueDocument]
     pool_names: list[str]
@@ -120,19 +136,31 @@ def held_documents(view: OrgView) -> list[HeldDocument]:
     ]
 
 
-def pool_queue_documents(org: str, rows: Iterable[PoolDemand]) -> list[PoolQueueDocument]:
+def pool_queue_documents(fleet: FleetView, pools: Iterable[PoolView]) -> list[PoolQueueDocument]:
     """Returns the jobs and idle runners of each pool."""
+    by_name = {pool.name: pool for pool in pools}
     return [
         {
-            "org": org,
+            "org": fleet.org,
             "pool": each.pool,
             "queued": each.queued,
             "running": each.running,
             "oldest_queued_at": None if each.oldest_queued_at is None else timestamp(each.oldest_queued_at),
             "idle": each.idle,
             "unserved": each.unserved,
+            "shards": [
+                {
+                    "shard": shard.name,
+                    "role": shard.role,
+                    "online": shard.online,
+                    "idle": shard.idle,
+                    "runners": shard.runners,
+                    "text": shard.text,
+                }
+                for shard in (shards_of(fleet, by_name[each.pool]) if each.pool in by_name else ())
+            ],
         }
-        for each in rows
+        for each in fleet.demand
     ]
 
 
@@ -163,11 +191,11 @@ def phantoms_of_runner(phantoms: Iterable[PhantomDocument], name: str) -> list[P
     return [each for each in phantoms if is_of_runner(each["kind"], each["name"], name)]
 
 
-def headline_documents(fleet: FleetView, links: PageLinks, now: float) -> list[HeadlineDocument]:
-    """Returns what is wrong now, the worst first; that all is well if nothing is."""
+def headline_documents(org: str, found: Iterable[Headline], links: PageLinks) -> list[HeadlineDocument]:
+    """Returns the headlines as documents."""
     return [
         {
-            "org": fleet.org,
+            "org": org,
             "kind": each.kind,
             "severity": each.severity,
             "text": each.sentence,
@@ -178,5 +206,5 @@ def headline_documents(fleet: FleetView, links: PageLinks, now: float) -> list[H
             "pool": each.pool or None,
             "page": links.below(each.page),
         }
-        for each in headlines(fleet, by_pool(fleet, now), now)
+        for each in found
     ]

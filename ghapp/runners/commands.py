@@ -40,6 +40,9 @@ REMOTE_SWEEP_SECONDS = 60.0
 MOST_LISTED = 50
 """Runners in a table without `--limit`."""
 
+MOST_WELL = 20
+"""Runners in a table of which none is ill and none was asked for: more are counted by pool."""
+
 
 @click.command(short_help="Sweep now; print what was found and what it cost.")
 @ORG
@@ -129,7 +132,7 @@ def _has_traceback(record: logging.LogRecord) -> bool:
 @click.option(
     "--limit",
     type=click.IntRange(min=1),
-    help=f"Runners to list (default: the ill ones; {MOST_LISTED} if none is ill; all in JSON).",
+    help=f"Runners to list (default: the ill ones; if none is ill, up to {MOST_WELL}; all in JSON).",
 )
 @WATCH
 @WEB
@@ -147,7 +150,8 @@ def runners(
 ) -> None:
     """List the runners as last known, the pools' queues, and phantoms: pods and objects that count as runners.
 
-    The table has the ill runners, if any is ill; the others are counted below it, and --limit lists them, too.
+    The table has the ill runners, if any is ill; the others are counted below it, and --limit lists them, too. More
+    than 20 runners of which none is ill are counted by pool.
 
     Retired and healed runners are counted but not listed, unless --all or --state selects them: invalidated are those
     whose replacement runner is not online yet.
@@ -184,18 +188,27 @@ def runners(
         listed = documents[:limit]
         output.print(_fleet_document(fleet, listed, len(documents)), listed)
         return
-    from ghapp.terminal.job_tables import queue_table
-    from ghapp.terminal.tables import headlines_text, phantoms_table, runners_table
+    from ghapp.terminal.job_tables import pools_table
+    from ghapp.terminal.tables import headlines_text, no_runners, past_line, phantoms_table, runners_table
 
     now = time.time()
-    show(headlines_text(fleet.headlines, now))
+    show(headlines_text(fleet.headlines, fleet.notes, now))
     left_out = [each for each in left if each not in current and state in (None, each["state"])]
     ill = sum(not is_past(each) and each["state"] in ILL for each in documents)
-    is_chosen = state is not None or everyone or sort != "worst"
-    listed_count = limit or min(MOST_LISTED if is_chosen or not ill else ill, MOST_LISTED)
-    show(runners_table(documents, len(current), now, left_out, listed_count))
-    if any(each["queued"] for each in fleet.pools):
-        show(queue_table(fleet.pools, now))
+    is_chosen = state is not None or everyone or sort != "worst" or limit is not None
+    is_by_pool = not is_chosen and not ill and len(documents) > MOST_WELL
+    if not documents:
+        show(no_runners(state, (f"pool {pool}" if pool else "", org or ""), len(current)))
+    elif is_by_pool:
+        show(pools_table(fleet.pools, documents, now))
+        click.echo(f" {len(documents)} runners, each healthy or starting; --state healthy or --limit lists them")
+    else:
+        listed_count = limit or min(MOST_LISTED if is_chosen or not ill else ill, MOST_LISTED)
+        show(runners_table(documents, len(current), now, listed_count))
+    if left_out:
+        show(past_line(left_out))
+    if not is_by_pool and any(each["queued"] for each in fleet.pools):
+        show(pools_table(fleet.pools, (), now))
     if fleet.phantoms:
         show(phantoms_table(fleet.phantoms, now))
 

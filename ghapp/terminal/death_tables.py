@@ -34,9 +34,10 @@ def deaths_table(
         names = (each[key] for key in ("runner_name", "pool", "node"))
         cause = Text(each["cause"], "" if are_clean else "red")
         rows.add_row(each["org"], ago(each["at"], now), *names, cause, each["reason"], place)
+    if not documents:
+        soon = "" if are_clean else "; one that no container shows is known within two minutes of its job's end"
+        return copyable(f"no {'clean exit' if are_clean else 'death'} is known{soon}")
     count = count_line(len(documents), len(documents), "clean exit" if are_clean else "death")
-    if not documents and not are_clean:
-        count.append("; one that no container shows is known within two minutes of its job's end")
     if has_more:
         count.append("; older ones are not counted, --limit shows more")
     parts: list[RenderableType] = [

@@ -12,6 +12,7 @@ from rich.text import Text
 from ghapp.deaths.job_outcome import failure_text
 from ghapp.deaths.job_story import HELD, StoryStep
 from ghapp.deaths.texts import details
+from ghapp.runners.verdict import State
 from ghapp.terminal.tables import (
     ShrinkingTable,
     ago,
@@ -23,7 +24,7 @@ from ghapp.terminal.tables import (
     to_the_second,
 )
 from ghapp.untrusted_text import visible
-from ghapp.wording import counted, duration
+from ghapp.wording import counted
 from ghapp.workflow_jobs.demand import NO_POOL
 from ghapp.workflow_jobs.explanation import usual_wait
 from ghapp.workflow_jobs.labels import labels_text
@@ -116,15 +117,28 @@ def full_name(document: Mapping[str, Any]) -> str:
     return " / ".join(each for each in (document["workflow"], document["name"]) if each)
 
 
-def queue_table(pools: Sequence[Mapping[str, Any]], now: float) -> RenderableType:
-    """Returns a row per pool: its jobs, its idle runners, and jobs that no online runner can take."""
-    rows = new_table("org", "pool", "queued", "running", "oldest queued", "idle", "unserved")
+def pools_table(pools: Sequence[Mapping[str, Any]], runners: Sequence[Mapping[str, Any]], now: float) -> RenderableType:
+    """Returns a row per pool: its runners by state, its jobs, and jobs that no online runner can take; then its shards.
+
+    Args:
+        pools: the queues of the pools.
+        runners: that are not past; empty: their states are left out.
+        now: epoch seconds.
+    """
+    counts = Counter((each["org"], each["pool"], each["state"]) for each in runners)
+    states = [each.value for each in State if any(state == each for _, _, state in counts)]
+    rows = new_table("org", "pool", *states, "idle", "queued", "running", "oldest queued", "unserved")
     for each in pools:
-        oldest = ago(each["oldest_queued_at"], now)
+        of_states = [str(counts[each["org"], each["pool"], state]) if each["pool"] else "" for state in states]
         unserved = Text(str(each["unserved"]), "red" if each["unserved"] else "")
-        counts = (str(each["queued"]), str(each["running"]), oldest, str(each["idle"]))
-        rows.add_row(each["org"], each["pool"] or NO_POOL, *counts, unserved)
-    return Group(Text(), ShrinkingTable(rows, constant_column("org", pools)))
+        jobs = (str(each["idle"]), str(each["queued"]), str(each["running"]), ago(each["oldest_queued_at"], now))
+        rows.add_row(each["org"], each["pool"] or NO_POOL, *of_states, *jobs, unserved)
+    shards = [
+        copyable(f" shards of {each['pool']}: {' · '.join(shard['text'] for shard in each['shards'])}", "dim")
+        for each in pools
+        if each["shards"]
+    ]
+    return Group(Text(), ShrinkingTable(rows, [*constant_column("org", pools), "oldest queued"]), *shards)
 
 
 def job_explanations(
@@ -160,7 +174,7 @@ def _explanation(document: Mapping[str, Any], page: str | None) -> list[Text]:
     head.append(visible(f" since {to_the_second(why['since'])}: {why['text']} ({why['reason']})"))
     if why["ahead"] is not None:
         typical = why["typical_wait_seconds"]
-        usual = "" if typical is None else f"; {usual_wait(duration(typical))}"
+        usual = "" if typical is None else f"; {usual_wait(typical)}"
         lines.append(f"jobs ahead in pool {document['pool']}: {why['ahead']}{usual}")
     for number, each in enumerate(why["next"], 1):
         lines += [f"{number}. {each['step']}", f"   {each['why']}"]

@@ -215,13 +215,12 @@ def runners_table(
     documents: Sequence[Mapping[str, Any]],
     total: int,
     now: float,
-    left: Sequence[Mapping[str, Any]] = (),
     limit: int | None = None,
 ) -> RenderableType:
     """Returns a row per runner; on narrow terminals without columns that are constant or contained in the name.
 
-    `total` is the number of runners of which these were selected, `now` is in epoch seconds; `left` are runners that
-    are counted below the table but not shown; of more than `limit` runners, the others are only counted above it.
+    `total` is the number of runners of which these were selected, `now` is in epoch seconds; of more than `limit`
+    runners, the others are only counted above it.
     """
     rows = documents[:limit]
     has_losses = any(each["remediation"]["status"] != "none" for each in rows)
@@ -239,11 +238,26 @@ def runners_table(
     ]
     if len(rows) < len(documents):
         parts.append(more_line(len(documents) - len(rows), len(rows)))
-    if left:
-        counts = Counter(listed_state(each) for each in left)
-        summary = ", ".join(f"{counts[each]} {each}" for each in sorted(counts))
-        parts.append(CopyableText(f" {summary} within the last 24 hours; --all shows them", "dim italic"))
     return Group(*parts)
+
+
+def no_runners(state: str | None, places: Iterable[str], total: int) -> RenderableType:
+    """Returns the sentence in place of an empty table.
+
+    Args:
+        state: that was asked for; None: any.
+        places: the pool and the organization that were asked for.
+        total: the number of runners there in any state.
+    """
+    of = "".join(f" of {each}" for each in places if each)
+    return copyable(f"no runner{of} is {state} (of {total:,})" if state and total else f"no runner{of} is known")
+
+
+def past_line(past: Sequence[Mapping[str, Any]]) -> RenderableType:
+    """Returns how many runners a table leaves out because they are retired or healed."""
+    counts = Counter(listed_state(each) for each in past)
+    summary = ", ".join(f"{counts[each]} {each}" for each in sorted(counts))
+    return CopyableText(f" {summary} within the last 24 hours; --all shows them", "dim italic")
 
 
 def _next(remediation: Mapping[str, Any]) -> str:
@@ -256,8 +270,10 @@ def _next(remediation: Mapping[str, Any]) -> str:
     return f"{remediation['status']} ({blocked_by})" if blocked_by else str(remediation["status"])
 
 
-def headlines_text(headlines: Iterable[Mapping[str, Any]], now: float) -> RenderableType:
-    """Returns what is wrong, the worst first, each with what to do below it."""
+def headlines_text(
+    headlines: Iterable[Mapping[str, Any]], notes: Mapping[str, Iterable[str]], now: float
+) -> RenderableType:
+    """Returns what is wrong, the worst first, each with what to do below it, and the notes of each organization."""
     lines = []
     for each in headlines:
         since = "" if each["since"] is None else f" (for {duration(now - epoch(each['since']))})"
@@ -265,6 +281,7 @@ def headlines_text(headlines: Iterable[Mapping[str, Any]], now: float) -> Render
         action = f"`{each['command']}`" if each["command"] else each["link"]
         if each["step"]:
             lines.append(copyable(f"  → {each['step']}{f': {action}' if action else ''}", "dim"))
+    lines += [copyable(f"{org}: {each}", "dim") for org, several in notes.items() for each in several]
     return Group(*lines)
 
 
@@ -396,6 +413,9 @@ def _phantom_steps(phantoms: Sequence[Mapping[str, Any]]) -> list[RenderableType
 
 def tokens_table(tokens: Iterable[Any], now: float) -> RenderableType:
     """Returns all tokens, without their secrets."""
+    tokens = [*tokens]
+    if not tokens:
+        return copyable("there is no token; `ghapp token create` makes one")
     table = new_table("id", "name", "orgs", "scopes", "created", "expires", sentences=["orgs", "scopes"])
     for each in tokens:
         created, expires = timestamp(each.created_at)[:10], Text("never" if each.expires_at is None else "")

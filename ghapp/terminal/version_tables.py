@@ -18,6 +18,8 @@ COLOURS = {"current": "green", "ending": "yellow", "ended": "bold red", "unknown
 
 def versions_table(documents: Sequence[Mapping[str, Any]]) -> RenderableType:
     """Returns a row for each version of each organization, and below what to do about those that end."""
+    if not documents:
+        return copyable("no runner that runs has a known version")
     rows = new_table("org", "version", "state", "runners", "jobs until", "registers until", "pools")
     for each in documents:
         rows.add_row(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
@@ -14,7 +13,7 @@ from ghapp.gate.judgement import ActiveShardSources, Gate, GateRequest, judge_ga
 from ghapp.gate.shard_checks import known_shards
 from ghapp.gate.shard_status import ShardInputs, has_shards, members_of
 from ghapp.installations.installation import Installation
-from ghapp.loading.views import load_shard_inputs
+from ghapp.loading.views import load_shard_inputs, load_sources
 from ghapp.settings import PoolSettings, Settings
 from ghapp.store.stores import Stores
 
@@ -79,19 +78,6 @@ async def load_gates(stores: Stores, installation: Installation, settings: Setti
         check_runs = await load_check_runs(stores, installation, settings.web_url, pool, sources.deploys)
         loaded.append(GateInputs(pool, known, sources, check_runs))
     return LoadedGates(tuple(loaded), now)
-
-
-async def load_sources(stores: Stores, installation: Installation, pool: PoolSettings) -> ActiveShardSources:
-    """Returns what deploys, and the pool's own command or URL, say of the active shard."""
-
-    async def no_answer() -> None:
-        return None
-
-    deploys, answer = await asyncio.gather(
-        stores.shards.deploys(installation.id, pool.name),
-        stores.shards.answer(installation.id, pool.name) if pool.active_source else no_answer(),
-    )
-    return ActiveShardSources(deploys, pool.active_source, answer)
 
 
 async def load_check_runs(

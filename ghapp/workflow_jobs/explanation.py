@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from ghapp.installations.pool_matching import ALL_POOLS, rule_named
+from ghapp.installations.pool_matching import ALL_POOLS, rule_named, shard_by_label
 from ghapp.remediation.fuse import resume_command
 from ghapp.remediation.status import ReplacementBlocker, ReplacementTerms, pool_block
 from ghapp.untrusted_text import shell_command
@@ -136,18 +136,29 @@ def _group(queue: JobQueue, job: Job, placement: Placement) -> _Words:
     return text, [QueueStep(f"{step} in the runner group {names}", "GitHub assigns no job against the group's access")]
 
 
-def usual_wait(median: str) -> str:
-    """Returns what a pool's median wait says."""
-    return f"median wait {median} (the jobs that started last)"
+def usual_wait(median: float, duration: Callable[[float], str] = duration) -> str:
+    """Returns what a pool's median wait says, of jobs that may have started before all its runners were busy.
+
+    Args:
+        median: seconds.
+        duration: returns seconds as text.
+    """
+    if median < 1.0:
+        return "the jobs that started last waited under 1 s"
+    return f"median wait {duration(median)} (the jobs that started last)"
 
 
 def _busy(queue: JobQueue, _job: Job, placement: Placement) -> _Words:
     online, pool = placement.count("online"), placement.pool
-    text = f"{_all_runners(online, 'online runner')} of {placement.pools} {are(online)} busy"
+    rule = rule_named(pool, queue.inputs.rules)
+    shards = {shard_by_label(each.labels, rule) for each in placement.permitted if each.online}
+    shard = shards.pop() if len(shards) == 1 else None  # others of the pool's shards may be idle
+    where = f"shard {shard} of {placement.pools}" if shard else placement.pools
+    text = f"{_all_runners(online, 'online runner')} of {where} {are(online)} busy"
     typical = queue.typical_wait_seconds(pool)
     usual = "no job of the pool started within the last hour"
     if typical is not None:
-        usual = usual_wait(duration(typical))
+        usual = usual_wait(typical)
     steps = [QueueStep("wait", usual)]
     if lost := placement.count("lost"):
         steps += _held(queue, placement.pool, lost)

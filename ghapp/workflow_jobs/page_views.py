@@ -415,7 +415,7 @@ def _why(line: JobLine, found: QueueExplanation, now: float) -> WhyView:
         sentence=sentence(found.text),
         since=moment(found.since, now),
         ahead=found.ahead,
-        usual="" if typical is None else usual_wait(page_duration(typical)),
+        usual="" if typical is None else usual_wait(typical, page_duration),
         stuck=line.stuck,
     )
 

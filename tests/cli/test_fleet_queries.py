@@ -96,7 +96,7 @@ async def test_explain_names_the_pod_that_the_reaper_deleted_with_time_and_reaso
     for name in ("k8s-x", "jit-7"):
         text = " ".join((await known.ask("explain", "acme", name)).stdout.split())
         assert "pod runners/k8s-x: deleted by the reaper at " in text
-        assert "unclaimed for 90 s; GitHub lists no runner of its name" in text
+        assert "no claim and no job for 90 s; GitHub lists no runner of its name" in text
         (leak,) = (await known.json("explain", "acme", name))["leaks"]
         assert (leak["pod"], leak["runner"], leak["pool"], leak["state"]) == ("k8s-x", "jit-7", "k8s", "deleted")
 
@@ -269,7 +269,7 @@ async def test_retired_runners_are_counted_and_listed_only_on_request(known):
     assert "invalidated for 3" in text
     assert (await known.json("runners", "--all"))["total"] == 4
     for words, line in {
-        ("offline",): "0 of 2 runners",
+        ("offline",): "no runner is offline (of 2)",
         ("retired",): "1 of 4 runners",
         ("invalidated", "--all"): "2 of 4 runners; 1 healed, 1 invalidated",
     }.items():

@@ -227,11 +227,9 @@ async def test_escape_sequences_in_a_runner_name_are_removed(redis, fleet, ghapp
     [
         (["acme", "linux"], "Missing argument 'SHARD'"),
         (["acme", "linux", "p k"], "'p k' is not a valid name of a shard"),
-        (
-            ["acme", "gpu", "pink"],
-            "[[pools]] gpu: acme has no such pool with shard_label, shard_groups or shard_name; it has linux",
-        ),
-        (["acme", "mac", "pink"], "[[pools]] mac: acme has no such pool"),
+        (["acme", "gpu", "pink"], "unknown pool gpu of acme; pools with shards are linux"),
+        (["acme", "mac", "pink"], "pool mac of acme has no shards: set shard_label, shard_groups or shard_name in its"),
+        (["acme", "linx", "pink"], "unknown pool linx of acme; did you mean linux? pools with shards are linux"),
         (["acme", "linux", "pink", "--min-online", "0"], "--min-online"),
         (["acme", "linux", "pink", "--min-online", "many"], "--min-online"),
         (["acme", "linux", "pink", "--version", ""], "give a version, like 2.336.0"),

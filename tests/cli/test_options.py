@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import signal
 import sys
 
@@ -80,10 +81,20 @@ async def test_runners_are_selected_by_pool_sorted_and_limited(known, options, n
     assert {each["pool"] for each in found["pools"]} <= {"linux-4vcpu", "gpu"}
 
 
-async def test_a_table_has_the_ill_runners_or_fifty_and_json_all(known):
-    for number in range(2, 61):
+async def test_a_table_has_the_ill_runners_or_counts_by_pool_and_json_all(known):
+    for number in range(2, 21):
         await known.add_runner(online(number, first_seen=known.now - 60))
-    assert " 50 of 60 runners\n" in (await known.ask("runners")).stdout
+    shown = (await known.ask("runners")).stdout
+    assert "\n 20 runners\n" in shown
+    assert " linux-20 " in shown
+    for number in range(21, 61):
+        await known.add_runner(online(number, first_seen=known.now - 60))
+    shown = (await known.ask("runners")).stdout
+    assert "linux-20 " not in shown
+    assert re.search(r"^ org +pool +healthy +idle +queued +running +oldest queued +unserved *$", shown, re.MULTILINE)
+    assert re.search(r"^ acme +linux-4vcpu +60 +60 +0 +0 +0 *$", shown, re.MULTILINE)
+    assert shown.endswith(" 60 runners, each healthy or starting; --state healthy or --limit lists them\n")
+    assert " linux-20 " in (await known.ask("runners", "--limit", "60")).stdout
     await known.add_runner(
         present(99, first_seen=known.now - 7200, observed_at=known.now, offline_since=known.now - 3600)
     )
@@ -99,6 +110,19 @@ async def test_a_table_has_the_ill_runners_or_fifty_and_json_all(known):
         (["--all"], 50),
     ):
         assert f" {count} of 61 runners" in (await known.ask("runners", *options)).stdout
+
+
+@pytest.mark.parametrize(
+    ("options", "line"),
+    [
+        ([], "no runner of acme is suspect (of 1)"),
+        (["--pool", "linux-4vcpu"], "no runner of pool linux-4vcpu of acme is suspect (of 1)"),
+    ],
+    ids=["of all pools", "of one"],
+)
+async def test_in_place_of_an_empty_table_is_a_sentence(known, options, line):
+    shown = (await known.ask("runners", "--org", "acme", "--state", "suspect", *options)).stdout
+    assert shown.splitlines()[-1] == line
 
 
 @pytest.mark.parametrize("words", [["runners"], ["jobs"], ["deaths"], ["pause", "acme", "--why", "x"]], ids=" ".join)
@@ -218,12 +242,12 @@ async def test_a_watched_command_draws_again_until_it_is_interrupted(redis, redi
     out, err = tmp_path / "out", tmp_path / "err"
     process = Forked(["runners", "--watch"], {**inherited(), "GHAPP_REDIS_URL": redis_url}, out, err)
     for _ in range(600):
-        if out.exists() and out.read_text().count("0 runners\n") >= 2:
+        if out.exists() and out.read_text().count("no runner is known\n") >= 2:
             break
         await asyncio.sleep(0.1)
     os.kill(process.pid, signal.SIGINT)
     assert await asyncio.to_thread(process.wait, 30) == 130
-    assert out.read_text().count("0 runners\n") >= 2
+    assert out.read_text().count("no runner is known\n") >= 2
     assert "Traceback" not in err.read_text()
 
 

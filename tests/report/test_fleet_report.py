@@ -78,7 +78,8 @@ def many(count, make=online):
         ([], {"survey": survey(swept_at=None)}, "no list yet"),
         ([lost(1)], {"fuses": {"linux-4vcpu": proving()}}, "1 of 1 runner lost, fuse proving"),
         ([online()], {"fuses": {"a": STOPPED, "b": proving()}}, "2 fuses not closed, fuse stopped"),
-        ([online()], {"org_pause": PAUSE}, "paused"),
+        ([online()], {"org_pause": PAUSE}, "paused by mona"),
+        ([online()], {"pauses": {"gpu": PAUSE, "arm": PAUSE}}, "2 pauses"),
     ],
 )
 def test_the_title_has_a_few_words_of_each_kind_of_headline_the_worst_first(runners, changes, title):

@@ -9,6 +9,7 @@ import pytest
 from ghapp.deaths import store as module
 from ghapp.deaths.cause import Cause
 from ghapp.deaths.death import DeadJob, Death
+from ghapp.deaths.patterns import RecentDeaths, death_summary
 from ghapp.deaths.store import KEPT_SECONDS, MOST_CHARACTERS, MOST_LINES, Deaths
 from ghapp.errors import StoreUnavailableError
 from ghapp.store import keys
@@ -53,6 +54,18 @@ async def test_a_death_is_read_as_it_was_recorded(deaths):
     assert await deaths.recent(ORG, NOW, 10) == [found]
     assert await deaths.of(ORG + 1, "linux-1") is None
     assert await deaths.of(ORG, "linux-2") is None
+
+
+async def test_the_last_hour_has_its_number_of_deaths_and_the_last_one(deaths, times):
+    await deaths.record(ORG, death(1, cause=Cause.CLEAN_EXIT, exit_code=0))
+    assert await deaths.within_hour(ORG) is None
+    await deaths.record(ORG, death(2, at=NOW - 20))
+    await deaths.record(ORG, death(3, at=NOW - 10))
+    await deaths.record(ORG, death(4, cause=Cause.CLEAN_EXIT, exit_code=0))
+    times[0] = NOW + 3_580
+    assert await deaths.within_hour(ORG) == RecentDeaths(2, death_summary(death(3, at=NOW - 10)))
+    times[0] = NOW + 3_591
+    assert await deaths.within_hour(ORG) is None
 
 
 async def test_clean_exits_do_not_displace_other_deaths(deaths):

@@ -115,7 +115,7 @@ async def test_reaped_pods_are_read_whole_and_oldest_first(redis):
     orphans = [orphan("b", pool="of two words", runner_name="jit 7", was_registered=True), orphan("a")]
     for number, each in enumerate(orphans):
         await leaks.reaped(ORG, each, NOW + number)
-    why = "unclaimed for 300 s"
+    why = "no claim and no job for 300 s"
     assert await leaks.reaped_after(ORG, NOW - 1) == [
         ReapedPod(
             each.uid, each.pool, each.namespace, each.pod, each.runner_name, each.was_registered, NOW + number, why

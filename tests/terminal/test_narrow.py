@@ -131,6 +131,7 @@ QUEUE = {
     "oldest_queued_at": AT,
     "idle": 3,
     "unserved": 4,
+    "shards": [{"text": SENTENCE}, {"text": SENTENCE}],
 }
 SWEEP = {
     "org": name("o"),
@@ -153,9 +154,11 @@ FINDINGS = [
 
 OUTPUTS = {
     "sweep": tables.sweeps_table([SimpleNamespace(**SWEEP)]),
-    "runners": tables.runners_table([RUNNER, RUNNER | {"name": name("s")}], 9, NOW, [RUNNER], 1),
-    "runners: headlines": tables.headlines_text([HEADLINE], NOW),
-    "runners: queues": job_tables.queue_table([QUEUE], NOW),
+    "runners": tables.runners_table([RUNNER, RUNNER | {"name": name("s")}], 9, NOW, 1),
+    "runners: past": tables.past_line([RUNNER]),
+    "runners: none": tables.no_runners("suspect", [f"pool {name('p')}", name("o")], 9),
+    "runners: headlines": tables.headlines_text([HEADLINE], {name("o"): [SENTENCE]}, NOW),
+    "runners: queues": job_tables.pools_table([QUEUE], [RUNNER], NOW),
     "runners: phantoms": tables.phantoms_table([PHANTOM], NOW),
     "explain": tables.explanation(
         RUNNER | {"death": DEATH, "phantoms": [PHANTOM]}, "https://ghapp.example/orgs/acme/runners/1"

@@ -38,9 +38,9 @@ def remediation(status, blocked_by=None, *, is_open=True):
 HEALED = {"healed": True, "remediation": remediation("healed", is_open=False)}
 
 
-def drawn(width, *documents, total=None, left=(), limit=None):
+def drawn(width, *documents, total=None, limit=None):
     out = io.StringIO()
-    table = runners_table(documents, total or len(documents), NOW, left, limit)
+    table = runners_table(documents, total or len(documents), NOW, limit)
     Console(file=out, width=width, force_terminal=True, color_system=None).print(table, crop=False)
     return [line.rstrip() for line in out.getvalue().splitlines()]
 

@@ -16,7 +16,10 @@ from ghapp.installations.scope import ScopeKind
 from ghapp.leaks.documents import LeakedPod, leak_documents
 from ghapp.loading.views import FleetFacts, fleet_view, load_fleet_facts, load_leaked_pods
 from ghapp.report.documents import Timestamp, timestamp
+from ghapp.report.fleet import by_pool
+from ghapp.report.headlines import headlines
 from ghapp.report.links import PageLinks
+from ghapp.report.notes import notes
 from ghapp.report.overview import (
     OverviewDocument,
     headline_documents,
@@ -146,11 +149,14 @@ class OverviewEndpoints:
         now, view, installation = self._clock(), org_state.view, org_state.installation
         name, rules = installation.org, self._settings.pools_of(installation.org)
         fleet = fleet_view(installation, self._settings, view, runners.values(), queue, known.facts, now)
+        pools = by_pool(fleet, now)
+        found = headlines(fleet, pools, now)
         return {
             "org": name,
-            "headlines": headline_documents(fleet, PageLinks(self._settings.public_url, name), now),
+            "headlines": headline_documents(name, found, PageLinks(self._settings.public_url, name)),
+            "notes": notes(fleet, pools, found, now),
             "held": held_documents(org_state.view),
-            "pools": pool_queue_documents(name, fleet.demand),
+            "pools": pool_queue_documents(fleet, pools),
             "pool_names": sorted(await self._reader.pools(org_state)),
             "phantoms": phantom_documents(name, known.summary),
             "possible_phantoms": sorted(known.facts.possible_phantoms),

@@ -6,14 +6,28 @@ import pytest
 
 from ghapp.deaths.cause import Cause
 from ghapp.gate.active_shard import Role
-from ghapp.gate.judgement import ActiveShardSources, GateRequest
-from ghapp.gate.shard_status import LOOP_SECONDS
+from ghapp.gate.judgement import ActiveShardSources, GateRequest, failing_text, shard_roles
+from ghapp.gate.shard_status import LOOP_SECONDS, ShardInputs
 from ghapp.report.documents import gate_document
 from ghapp.runners.next_attempt import BLINDNESS
 from ghapp.runners.observations import OVERTAKING_SECONDS
 from ghapp.workflow_jobs.job import Job
 from tests.rules.builders import MICROSECOND, NOW, lost, online, present, survey
-from tests.rules.gate.builders import DEPLOYED_AT, at_work, check, death, deploy, done, gate, on, pink, steps, waits
+from tests.rules.gate.builders import (
+    DEPLOYED_AT,
+    PURPLE_IS_ACTIVE,
+    RULE,
+    at_work,
+    check,
+    death,
+    deploy,
+    done,
+    gate,
+    on,
+    pink,
+    steps,
+    waits,
+)
 
 
 def test_a_clean_rollout_passes_and_has_a_next_step():
@@ -54,6 +68,29 @@ def test_a_clean_rollout_passes_and_has_a_next_step():
         ],
         "check_url": None,
     }
+
+
+@pytest.mark.parametrize(
+    ("runners", "sources", "roles"),
+    [
+        ([*pink(1), *at_work()], PURPLE_IS_ACTIVE, {"pink": Role.INACTIVE, "purple": Role.ACTIVE}),
+        ([*pink(1), *at_work()], ActiveShardSources(), {"pink": Role.INACTIVE, "purple": Role.ACTIVE}),
+        ([*at_work("pink"), *at_work()], ActiveShardSources(), {"pink": Role.UNKNOWN, "purple": Role.UNKNOWN}),
+        (at_work("pink"), PURPLE_IS_ACTIVE, {"pink": Role.UNKNOWN}),
+        ([], PURPLE_IS_ACTIVE, {}),
+    ],
+    ids=["deploys and jobs", "jobs alone", "both take jobs", "the sources disagree", "no runner"],
+)
+def test_the_role_of_each_shard_is_that_of_its_gate(runners, sources, roles):
+    assert shard_roles(ShardInputs(RULE, [RULE], runners, survey()), sources, NOW) == roles
+
+
+@pytest.mark.parametrize(
+    ("least", "text"), [(3, ""), (4, "3 runners of pink online, 4 needed")], ids=["it passes", "too few are online"]
+)
+def test_the_first_check_that_fails_says_why(least, text):
+    known = ShardInputs(RULE, [RULE], [*pink(3), *at_work()], survey())
+    assert failing_text(GateRequest("pink", least), known, PURPLE_IS_ACTIVE, NOW) == text
 
 
 @pytest.mark.parametrize(("least", "passed"), [(1, True), (3, True), (4, False)])

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ghapp.remediation.fuse import Fuse, FuseReason, Position
+from ghapp.settings import PoolSettings
 from ghapp.versions.advice import VersionStep
 from ghapp.wording import duration
 from ghapp.workflow_jobs.explanation import explain
@@ -17,7 +18,7 @@ from ghapp.workflow_jobs.reason import QueueReason
 from ghapp.workflow_jobs.runner_groups import RunnerGroup, RunnerGroups
 from tests.rules.builders import NOW
 from tests.rules.installations.test_pool_matching import Rule
-from tests.rules.workflow_jobs.builders import POOL, busy, job, looping, missing, offline, queue, runner
+from tests.rules.workflow_jobs.builders import LABELS, POOL, busy, job, looping, missing, offline, queue, runner
 from tests.rules.workflow_jobs.test_reason import PAUSED
 
 
@@ -144,7 +145,27 @@ def test_the_typical_wait_is_that_of_the_queue_as_it_is_now():
     quiet = [job(10 + each, status="over", started_at=NOW - 900, queued_at=NOW - 900) for each in range(60)]
     busy_now = [job(100 + each, status="over", started_at=NOW - each, queued_at=NOW - each - 40) for each in range(20)]
     assert explained([busy()], ended=[*quiet, *busy_now]).typical_wait_seconds == 40
-    assert explained([busy()], ended=[*quiet, *busy_now[:9]]).typical_wait_seconds == 0
+    idle_before = explained([busy()], ended=[*quiet, *busy_now[:9]])
+    assert idle_before.typical_wait_seconds == 0
+    assert idle_before.next[0] == ("wait", "the jobs that started last waited under 1 s")
+
+
+@pytest.mark.parametrize(
+    ("labels", "text"),
+    [
+        ([("shard:purple",)] * 2, "all 2 online runners of shard purple of linux-4vcpu are busy"),
+        ([("shard:purple",)], "the only online runner of shard purple of linux-4vcpu is busy"),
+        ([("shard:purple",), ("shard:pink",)], "all 2 online runners of linux-4vcpu are busy"),
+        ([("shard:purple",), ()], "all 2 online runners of linux-4vcpu are busy"),
+    ],
+    ids=["one shard", "its only runner", "two shards", "not all of a shard"],
+)
+def test_of_a_pool_with_shards_the_busy_one_is_named(labels, text):
+    """Runners of its other shards may be idle: they do not have the job's labels."""
+    rules = [PoolSettings("acme", POOL, (POOL,), shard_label="shard")]
+    others = [runner(labels=("linux", "shard:pink"))]
+    found = explained([*(busy(labels=(*LABELS, *each)) for each in labels), *others], rules=rules)
+    assert found.text == text
 
 
 @pytest.mark.parametrize(

@@ -105,6 +105,23 @@ async def test_a_shard_that_may_take_over_passes(http):
     assert body["next"] == []
 
 
+async def test_the_overview_has_the_shards_of_a_pool_and_the_check_by_which_a_gate_fails(http, redis):
+    sha = "0" * 39 + "1"
+    await Shards(redis).record(INSTALLATION, "win", lambda _: Deploy("pink", Role.INACTIVE, NOW - 600, NOW - 600, sha))
+    await GateChecks(redis).keep(INSTALLATION, "win/pink", GateCheck(sha, NOW - 600, "acme/infra", NOW - 600))
+    await Runners(redis).revise(INSTALLATION, {41: lambda _: on("purple", 41, labels=("win", "shard:purple"))})
+    overview = (await http.get("/v1/orgs/acme/overview")).json()
+    shards = {each["pool"]: each["shards"] for each in overview["pools"]}
+    assert [
+        (each["shard"], each["role"], each["online"], each["idle"], each["runners"]) for each in shards["linux"]
+    ] == [
+        ("purple", "active", 1, 0, 1),
+        ("pink", "inactive", 2, 2, 2),
+    ]
+    (failing,) = [each["text"] for each in overview["headlines"] if each["kind"] == "gate"]
+    assert "since the deploy of 0000000: 0 runners of pink online, 1 needed" in failing
+
+
 @pytest.mark.parametrize(
     ("of", "check_url"),
     [(NOW, "https://github.com/acme/infra/runs/88"), (NOW - 9, None)],
@@ -391,8 +408,14 @@ async def test_while_redis_is_away_the_gate_is_503_and_uses_no_cached_value(http
         ("GET", f"{GATE}?version=", None, 400, "version takes a version"),
         ("GET", f"{GATE}?min_online=%D9%A3", None, 400, "min_online takes"),
         ("GET", "/v1/orgs/acme/pools/linux/shards/-/gate", None, 400, "the name of a shard has letters"),
-        ("GET", "/v1/orgs/acme/pools/gpu/shards/pink/gate", None, 404, "acme has no pool gpu with"),
-        ("GET", "/v1/orgs/acme/pools/mac/shards/pink/gate", None, 404, "it has linux"),
+        ("GET", "/v1/orgs/acme/pools/gpu/shards/pink/gate", None, 404, "unknown pool gpu of acme; "),
+        (
+            "GET",
+            "/v1/orgs/acme/pools/mac/shards/pink/gate",
+            None,
+            404,
+            "pool mac of acme has no shards: set shard_label, ",
+        ),
         ("GET", "/v1/orgs/globex/pools/linux/shards/pink/gate", None, 403, "for globex"),
         ("PUT", PINK, {}, 400, "role"),
         ("PUT", PINK, {"role": "new"}, 400, "it takes"),
@@ -407,7 +430,7 @@ async def test_while_redis_is_away_the_gate_is_503_and_uses_no_cached_value(http
         ("PUT", PINK, None, 400, "it takes"),
         ("PUT", PINK, {"role": "active", "ref": "x" * 201}, 400, "it takes"),
         ("PUT", "/v1/orgs/acme/pools/linux/shards/a%20b", {"role": "active"}, 400, "the name of a shard has letters"),
-        ("PUT", "/v1/orgs/acme/pools/gpu/shards/pink", {"role": "active"}, 404, "acme has no pool gpu"),
+        ("PUT", "/v1/orgs/acme/pools/gpu/shards/pink", {"role": "active"}, 404, "unknown pool gpu of acme; "),
         ("PUT", "/v1/orgs/globex/pools/linux/shards/pink", {"role": "active"}, 403, "for globex"),
         ("PUT", PINK, {"role": "active", "ref": "x" * 20_000}, 413, "at most 16384 bytes"),
     ],

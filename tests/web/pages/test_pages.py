@@ -105,7 +105,7 @@ async def test_the_overview_shows_phantoms_leaks_and_deaths_of_the_cluster(key_h
     assert "1 phantom; 1 leaked pod deleted within a day; 0 runners died within a week." in text
     section = text.partition('id="cluster"')[2].partition('id="audit"')[0]
     command = "kubectl -n runners delete ephemeralrunner arc-1"
-    leak = ("Leaked pods", "runners/k8s-x", "unclaimed for ", '">1 min ago</time>')
+    leak = ("Leaked pods", "runners/k8s-x", "no claim and no job for ", '">1 min ago</time>')
     for expected in ("arc-1", "PodLost", "object-without-pod", ADVICE[PhantomReason.POD_LOST], command, *leak):
         assert expected in section
 

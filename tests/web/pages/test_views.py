@@ -156,7 +156,7 @@ def test_a_pool_has_its_idle_runners_and_its_queued_jobs_with_the_oldest():
     (pool,) = overview(fleet(*WELL, demand=rows), NOW).pools
     assert (pool.idle, pool.queued, pool.oldest.text) == (1, 3, "5 min ago")
     (pool,) = overview(fleet(*WELL), NOW).pools
-    assert (pool.idle, pool.queued, pool.oldest) == (0, 0, None)
+    assert (pool.idle, pool.queued, pool.oldest, pool.shards) == (0, 0, None, "")
 
 
 def test_a_state_without_a_runner_has_no_column_but_healthy_and_lost():

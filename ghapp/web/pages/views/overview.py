@@ -14,6 +14,8 @@ from ghapp.remediation.pause import Pause
 from ghapp.report.fleet import FleetView, PoolView, by_pool
 from ghapp.report.headline import Headline, HeadlineKind, Severity
 from ghapp.report.headlines import headlines, holding_up
+from ghapp.report.notes import notes
+from ghapp.report.shards import shards_of, shards_text
 from ghapp.runners.texts import fuse_history
 from ghapp.runners.verdict import State
 from ghapp.web.pages.views.wording import Moment, TextPart, coded, moment
@@ -51,7 +53,8 @@ class PauseLine(NamedTuple):
 class PoolLine(NamedTuple):
     """A pool. `fuse_text` says which fuse is in force, `fuse_note` why it is not closed; `query` selects its runners.
 
-    `queued` jobs wait for it, the oldest since `oldest`; `idle` runners are online without a job.
+    `queued` jobs wait for it, the oldest since `oldest`; `idle` runners are online without a job. `shards` has
+    each shard's.
     """
 
     name: str
@@ -66,6 +69,7 @@ class PoolLine(NamedTuple):
     queued: int = 0
     oldest: Moment | None = None
     idle: int = 0
+    shards: str = ""
 
 
 class OpenItem(NamedTuple):
@@ -94,12 +98,14 @@ class OverviewPage(NamedTuple):
     Attributes:
         is_well: True if the headline is that all is well.
         others: what is wrong beside the headline, the worst first.
+        notes: what to know beside the headlines.
         listed: when the last complete list was begun.
     """
 
     headline: OpenItem
     is_well: bool
     others: tuple[OpenItem, ...]
+    notes: tuple[tuple[TextPart, ...], ...]
     total: int
     states: tuple[StateCount, ...]
     healed: int
@@ -125,12 +131,16 @@ def overview(fleet: FleetView, now: float, open_incidents: Mapping[str, str] = N
         headline=worst,
         is_well=found[0].kind is HeadlineKind.WELL,
         others=tuple(others),
+        notes=tuple(coded(each) for each in notes(fleet, pools, found, now)),
         total=count.total(),
         states=state_counts(count),
         healed=sum(len(pool.healed) for pool in pools),
         listed=moment(fleet.view.survey.swept_at, now),
         mode=fleet.view.mode,
-        pools=tuple(_line(pool, demand.get(pool.name), now) for pool in pools),
+        pools=tuple(
+            _line(pool, demand.get(pool.name), now)._replace(shards=shards_text(shards_of(fleet, pool)))
+            for pool in pools
+        ),
         can_resume=bool(fleet.view.pauses) or is_stopped,
     )
 
