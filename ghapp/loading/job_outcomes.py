@@ -12,6 +12,8 @@ from ghapp.deaths.job_death import is_same_end
 from ghapp.deaths.job_outcome import JobOutcome, other_attempts
 from ghapp.deaths.post_mortem import APART_UNSEEN_SECONDS, UNFINISHED
 from ghapp.deaths.store import MOST_READ
+from ghapp.installations.installation import Installation
+from ghapp.notifications.event_ids import death_id
 from ghapp.store.stores import Stores
 from ghapp.workflow_jobs.job import Job, JobSearch, was_hosted
 
@@ -20,7 +22,7 @@ MOST_RUNS = 5
 
 
 async def load_job_outcomes(
-    stores: Stores, installation: int, jobs: Sequence[Job], known: Iterable[Job] = ()
+    stores: Stores, installation: Installation, jobs: Sequence[Job], known: Iterable[Job] = ()
 ) -> Mapping[int, JobOutcome]:
     """Returns the outcomes of jobs by id, in a few round trips for all of them; jobs without any are left out.
 
@@ -33,17 +35,21 @@ async def load_job_outcomes(
     Raises:
         StoreUnavailableError: Redis does not answer.
     """
-    ends = await _ends_of(stores, installation, [job for job in jobs if _may_have_lost_its_runner(job)])
-    reruns = await stores.reruns.of_jobs(installation, [*ends])
+    ends = await _ends_of(stores, installation.id, [job for job in jobs if _may_have_lost_its_runner(job)])
+    reruns = await stores.reruns.of_jobs(installation.id, [*ends])
+    mortems = {
+        job_id: death_id(installation, each) for job_id, each in ends.items() if each.cause is not Cause.CLEAN_EXIT
+    }
+    posted = await stores.post_mortems.of_deaths([*mortems.values()])
     by_run: dict[int | None, list[Job]] = {}
     runs = {job.run_id for job in jobs if job.run_id is not None and (job.attempt > 1 or job.status == "over")}
     searches = [JobSearch(run_id=each) for each in sorted(runs)] if len(runs) <= MOST_RUNS else []
-    of_runs = await asyncio.gather(*(stores.demand.find_ended(installation, search) for search in searches))
+    of_runs = await asyncio.gather(*(stores.demand.find_ended(installation.id, search) for search in searches))
     for each in chain(known, *of_runs):
         by_run.setdefault(each.run_id, []).append(each)
     attempts = {job.id: other_attempts(job, by_run.get(job.run_id, ())) for job in jobs}
     ids = {each.id for several in attempts.values() for each in several}
-    of_attempts = await stores.reruns.of_jobs(installation, sorted(ids)) if ids else {}
+    of_attempts = await stores.reruns.of_jobs(installation.id, sorted(ids)) if ids else {}
     found = {}
     for job in jobs:
         rerun, note = reruns.get(job.id, (None, None))
@@ -52,6 +58,8 @@ async def load_job_outcomes(
         end = ends.get(job.id)
         exited = end is not None and end.cause is Cause.CLEAN_EXIT
         outcome = JobOutcome(None if exited else end, rerun, note, attempts[job.id], requested, exited)
+        if (check_run := posted.get(mortems.get(job.id, ""))) is not None:
+            outcome = outcome._replace(button=check_run.button_at(job.html_url))
         if outcome != JobOutcome():
             found[job.id] = outcome
     return found

@@ -357,8 +357,8 @@ class JobPageView(NamedTuple):
     story: tuple[StoryLine, ...]
 
 
-def job_page(queue: JobQueue, job: Job, outcome: JobOutcome, now: float) -> JobPageView:
-    """Returns the page of a job that the visitor may see."""
+def job_page(queue: JobQueue, job: Job, outcome: JobOutcome, now: float, *, has_button: bool = False) -> JobPageView:
+    """Returns the page of a job that the visitor may see; `has_button`: who may run it again here."""
     line, why = job_line(queue, job), explain(queue, job)
     begun = job.started_at if line.state != "queued" else None
     waited_until = begun or job.ended_at or now
@@ -394,6 +394,7 @@ def job_page(queue: JobQueue, job: Job, outcome: JobOutcome, now: float) -> JobP
         + tuple(
             StepLine(sentence(each.step), sentence(each.why), url=web_address(each.url))
             for each in next_steps(job, outcome, now)
+            if not (each.runs_again and has_button)
         ),
         story=tuple(
             StoryLine(

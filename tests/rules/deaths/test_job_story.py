@@ -25,6 +25,7 @@ from ghapp.deaths.job_outcome import (
     other_attempts,
     run_again_as,
 )
+from ghapp.deaths.job_outcome import RUNS_AGAIN as BUTTON_RUNS_AGAIN
 from ghapp.deaths.job_story import StoryStep, death_story, how_known, job_story, rerun_command
 from ghapp.deaths.post_mortem import ENDED_LATE_SECONDS
 from ghapp.deaths.rerun import AUTO, Rerun, RerunNote, RerunRefusal, RerunState, why_not
@@ -264,7 +265,7 @@ def test_a_job_that_used_up_its_machine_changes_before_it_is_run_again(cause, re
     change, again = next_steps(ON_GITHUB, JobOutcome(DIED._replace(cause=cause, reason=reason)), NOW)
     assert change.step.startswith(begins)
     assert (change.step, change.url) == (needed_change(cause, reason), "")
-    assert again == (RUN_AGAIN, UNCHANGED, ON_GITHUB.html_url)
+    assert again == (RUN_AGAIN, UNCHANGED, ON_GITHUB.html_url, True)
 
 
 @pytest.mark.parametrize(
@@ -278,6 +279,27 @@ def test_the_last_step_leads_to_github_only_where_the_run_can_be_run_again(reaso
     assert (last.step, last.url) == (again, ON_GITHUB.html_url if again == RUN_AGAIN else "")
     (command,) = [each.command for each in job_story(ON_GITHUB, POOL, None, outcome, NOW) if each.step == "rerun"]
     assert bool(command) is (again == RUN_AGAIN)
+
+
+CHECK_RUN = "https://github.com/acme/api/runs/9"
+
+
+@pytest.mark.parametrize(
+    ("button", "cause", "step"),
+    [
+        (CHECK_RUN, Cause.HOST_OOM, 'press "Re-run anyway" in the check run "Runner post-mortem"'),
+        (CHECK_RUN, Cause.TERMINATED, 'press "Re-run this job" in the check run "Runner post-mortem"'),
+        ("", Cause.TERMINATED, 'press "Re-run this job" above'),
+    ],
+)
+def test_where_a_check_run_has_the_button_it_is_the_one_way_to_run_a_job_again(button, cause, step):
+    outcome = JobOutcome(DIED._replace(cause=cause, reason="Error"), button=button)
+    *_, last = next_steps(ON_GITHUB, outcome, NOW)
+    assert (last.step, last.url, last.runs_again) == (step, button, True)
+    assert last.why.startswith(f"that {BUTTON_RUNS_AGAIN}; ")
+    assert [each.command for each in job_story(ON_GITHUB, POOL, None, outcome, NOW) if each.step == "rerun"] == [""]
+    final = outcome._replace(note=RerunNote("JobUnknownToGitHub", "mona", NOW))
+    assert next_steps(ON_GITHUB, final, NOW)[-1].step == START_AGAIN
 
 
 GITHUB_ENDS = DIED.ended_at + ENDED_LATE_SECONDS
