@@ -11,8 +11,8 @@ from enum import StrEnum
 from math import ceil
 from typing import NamedTuple
 
-from ghapp.deaths.cause import HAPPENED, needed_change, not_yours, rerun_label
-from ghapp.deaths.death import DeadJob, Death
+from ghapp.deaths.cause import HAPPENED, LESS_MEMORY, needed_change, not_yours, rerun_label
+from ghapp.deaths.death import DeadJob, Death, LargerPool
 from ghapp.deaths.job_death import RunnerAfter
 from ghapp.deaths.post_mortem import ENDED_LATE_SECONDS
 from ghapp.deaths.rerun import AUTO, Rerun, RerunNote, RerunRefusal, RerunState
@@ -85,6 +85,7 @@ class JobOutcome(NamedTuple):
         runner_after: what is known of its runner after its end; None if that was not looked up, or says nothing.
         button: the address of the check run whose button runs it again; empty on that check run itself, None if there
             is no such button.
+        larger: pools with more memory than its runner had, where memory ran out.
     """
 
     death: Death | None = None
@@ -95,6 +96,7 @@ class JobOutcome(NamedTuple):
     exited: bool = False
     runner_after: RunnerAfter | None = None
     button: str | None = None
+    larger: tuple[LargerPool, ...] = ()
 
 
 NOTHING_KNOWN = JobOutcome()
@@ -231,6 +233,9 @@ def next_steps(job: Job, outcome: JobOutcome, now: float) -> tuple[JobStep, ...]
         return ()
     note, cause, reason = outcome.note, outcome.death.cause, outcome.death.reason
     why, change = within(not_yours(cause, reason).removesuffix(".")), needed_change(cause, reason)
+    if change == LESS_MEMORY and (limit := outcome.death.memory_limit):
+        pools = " or ".join(each.text for each in outcome.larger)
+        change += f": {pools}" if pools else f"; ask the platform team which pool has more than {limit}"
     again = JobStep(RUN_AGAIN, UNCHANGED if change else why, job.html_url, runs_again=True)
     if goes_on:
         wait = f"wait until GitHub ends the job{ended_by_github(outcome.death, now)}, or cancel the run at GitHub"

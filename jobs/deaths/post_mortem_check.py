@@ -102,8 +102,8 @@ async def _story(
         return has_button, run_again_as(job, outcome, now), story, next_steps(job, outcome, now)
     if facts.job.over and job.status != "over":  # the delivery of its end is late
         job = job._replace(status="over", ended_at=facts.job.completed_at, conclusion=facts.job.conclusion)
-    known = await context.demand.all(installation.id)
-    outcome = (await load_job_outcomes(context, installation, [job], known)).get(job.id, NOTHING_KNOWN)
+    known, rules = await context.demand.all(installation.id), context.settings.pools_of(installation.org)
+    outcome = (await load_job_outcomes(context, installation, [job], known, rules)).get(job.id, NOTHING_KNOWN)
     outcome = outcome._replace(death=death, rerun=rerun, note=note, button=button)
     story = job_story(job, death.pool, None, outcome, now)
     return has_button, run_again_as(job, outcome, now), story, next_steps(job, outcome, now)

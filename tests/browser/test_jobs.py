@@ -108,7 +108,7 @@ def test_an_owner_runs_a_job_again_and_sees_what_became_of_it(open_page, fleet, 
         return page.get_by_text(shown).count() == page.get_by_text("It is attempt 2 of the run.").count() == 1
 
     assert wait_for(is_shown, 30), fleet.app.log()
-    assert page.get_by_role("link", name="Re-run this job").count() == 0
+    assert page.get_by_role("link", name="Re-run this job", exact=True).count() == 0
     page.goto(f"{fleet.base}/orgs/acme")
     audited = page.get_by_role("region", name="Audit log")
     expect(audited.get_by_role("row").filter(has_text=f"re-run the job of {name}")).to_be_visible()
@@ -139,7 +139,8 @@ def test_a_member_and_a_collaborator_read_a_post_mortem_without_the_button(open_
     page = open_page(has_key=False)
     sign_in(page, fleet, person, f"/orgs/acme/deaths/{fleet.runner}")
     expect(page.get_by_text("It was not your code")).to_be_visible()
-    assert page.get_by_role("link", name="Re-run this job").count() == 0
+    assert page.get_by_role("link", name="Re-run this job", exact=True).count() == 0
+    expect(page.get_by_role("link", name="in the check run")).to_be_visible()
     assert page.goto(address(fleet, "deaths/{runner}/rerun")).status == 403
 
 

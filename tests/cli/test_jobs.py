@@ -7,13 +7,15 @@ import re
 import pytest
 
 from ghapp.cli.api_client import JobReference
-from ghapp.deaths.cause import Cause
+from ghapp.deaths.cause import LESS_MEMORY, Cause
+from ghapp.deaths.job_outcome import RUNS_AGAIN
 from ghapp.deaths.job_story import HELD
-from ghapp.deaths.post_mortem_store import Reruns
+from ghapp.deaths.post_mortem_store import PostedMortem, PostMortems, Reruns
 from ghapp.deaths.rerun import Rerun, RerunState
 from ghapp.deaths.store import Deaths
 from ghapp.installations.installation import Installation
 from ghapp.installations.store import Installations
+from ghapp.notifications.event_ids import death_id
 from ghapp.workflow_jobs.job import Job, PullReference
 from ghapp.workflow_jobs.job_steps import JobSteps
 from ghapp.workflow_jobs.store import Demand
@@ -368,6 +370,26 @@ async def test_the_developer_of_a_job_whose_runner_died_has_the_next_step_and_it
     if steps:
         assert "    no line of your code failed, but" in shown
         assert shown.index("1. change the job so that it needs less") < shown.index("advice for the platform team")
+
+
+async def test_the_steps_name_the_check_run_that_has_the_button_and_the_pool_that_has_more_memory(known):
+    started = {"runner_id": 1, "runner_name": "linux-1", "started_at": known.now - 800}
+    lost = job(known, 5, "over", 900.0, ended_at=known.now - 60, conclusion="failure", **started)
+    oom = death(runner_name="linux-1", runner_id=1, at=known.now - 660, job=None, memory_limit="8Gi")
+    exited = oom._replace(runner_name="big-1", pod_uid="big", pool="big", memory_limit="16Gi", cause=Cause.CLEAN_EXIT)
+    known.write_config(CONFIGURED.replace('"linux"', '"big"').replace("linux-4vcpu", "linux-16gb"))
+    await Demand(known.redis).record(ACME, [lost])
+    await Deaths(known.redis).record(ACME, oom)
+    await Deaths(known.redis).record(ACME, exited)
+    subject = death_id(await Installations(known.redis).one(ACME), oom)
+    await PostMortems(known.redis).post(subject, PostedMortem(9, "a digest", has_button=True))
+    shown = (await known.ask("why", "acme", "5")).stdout
+    check_run = f"{PAGE.partition('/actions/')[0]}/runs/9"
+    assert re.findall(r"^  (\d\. .*)$", shown, re.MULTILINE) == [
+        f"1. {LESS_MEMORY}: runs-on: linux-16gb (pool big, 16Gi)",
+        f'2. press "Re-run anyway" in the check run "Runner post-mortem": {check_run}',
+    ]
+    assert RUNS_AGAIN in " ".join(shown.split())
 
 
 async def test_a_job_names_its_page_and_what_has_no_time_has_none(known):
