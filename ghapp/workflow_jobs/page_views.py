@@ -300,7 +300,7 @@ class StepLine(NamedTuple):
 
 
 class WhyView(NamedTuple):
-    """Why a queued job waits."""
+    """Why a queued job waits. `fails`: when GitHub fails it; None while a runner can take it."""
 
     reason: str
     sentence: str
@@ -308,6 +308,7 @@ class WhyView(NamedTuple):
     ahead: int | None
     usual: str
     stuck: bool
+    fails: Moment | None = None
 
 
 class StoryLine(NamedTuple):
@@ -418,9 +419,12 @@ def _why(line: JobLine, found: QueueExplanation, now: float) -> WhyView:
         ahead=found.ahead,
         usual="" if typical is None else usual_wait(page_duration(typical)),
         stuck=line.stuck,
+        fails=moment(found.fails_at, now),
     )
 
 
 def _step(found: QueueStep) -> StepLine:
     is_command = found.step.startswith("ghapp ")
-    return StepLine(found.step if is_command else sentence(found.step), sentence(found.why), is_command)
+    return StepLine(
+        found.step if is_command else sentence(found.step), sentence(found.why), is_command, web_address(found.url)
+    )

@@ -158,8 +158,11 @@ def test_the_check_runs_of_jobs_read_well_in_a_browser(open_page, fleet, width):
     expect(page.get_by_text("Status: in progress")).to_be_visible()
     expect(page.get_by_text("No runner has the label gpu-a100. (NoRunnerWithLabels)")).to_be_visible()
     assert page.get_by_text(
-        "Register a runner with the label gpu-a100. GitHub fails a job that waits for 24 hours."
+        "Register a runner with the label gpu-a100. GitHub assigns the job to such a runner."
     ).is_visible()
+    expect(
+        page.get_by_text(re.compile("GitHub fails the first of them at .*, 24 hours after it was queued"))
+    ).to_be_visible()
     page.goto(check_run(fleet, "Runner post-mortem", "api"))
     expect(page.get_by_role("heading", name="Runner post-mortem: The runner was stopped from outside")).to_be_visible()
     expect(

@@ -194,7 +194,8 @@ async def test_why_prints_the_reason_and_the_fix(known):
     shown = (await known.ask("why", "acme", "1")).stdout
     assert re.search(r"acme/web test \(1\) is queued since .* UTC: no runner has the label linux-4vpcu;", shown)
     assert shown.count("no runner has the label") == 1
-    assert "1. change linux-4vpcu to linux-4vcpu in runs-on" in shown
+    assert f"1. change linux-4vpcu to linux-4vcpu in runs-on: {PAGE.removesuffix('/job/')}/workflow" in shown
+    assert re.search(r"^  GitHub fails the job at .* UTC, 24 hours after it was queued$", shown, re.MULTILINE)
     assert f"{PAGE}1" in shown
     (found,) = (await known.json("why", "acme", f"{PAGE}2"))["jobs"]
     assert (found["org"], found["job_id"], found["why"]["reason"], found["why"]["ahead"]) == ("acme", 2, "AllBusy", 0)
