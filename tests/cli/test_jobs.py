@@ -265,6 +265,15 @@ async def test_a_pull_request_of_a_repository_without_jobs_names_those_that_have
     assert "repositories" not in (await known.ask("jobs", "--pull", "ACME/api#7")).stdout
 
 
+@pytest.mark.parametrize(
+    ("number", "meant"), [("4000000001", "40000000001"), ("40000000901", "40000000001"), ("40000000991", ""), ("7", "")]
+)
+async def test_an_id_that_is_not_known_has_the_job_whose_id_differs_in_one_digit(known, number, meant):
+    await Demand(known.redis).record(ACME, [job(known, 40_000_000_001), job(known, 40_000_055_555)])
+    message = one_line(await known.ask("why", "acme", number), 2)
+    assert f"not known{f' (did you mean {meant}?)' if meant else ''}; {KNOWN_JOBS}" in message
+
+
 async def test_a_check_run_of_ours_names_the_jobs_that_it_is_about(known):
     await three_jobs(known)
     await Demand(known.redis).note_check_run(ACME, 9000, [3, 2, 77])
