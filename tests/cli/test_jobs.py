@@ -7,6 +7,7 @@ import re
 import pytest
 
 from ghapp.cli.api_client import JobReference
+from ghapp.cli.context import NO_ORGANIZATION
 from ghapp.deaths.cause import LESS_MEMORY, Cause
 from ghapp.deaths.job_outcome import RUNS_AGAIN
 from ghapp.deaths.job_story import HELD
@@ -542,3 +543,8 @@ async def test_the_id_of_a_job_needs_its_organization_where_several_are_known(kn
     assert "acme/api" in (await known.ask("why", "7")).stdout
     await Installations(known.redis).put(Installation(8, "globex", 70))
     assert "the id of a job needs its ORG" in (await known.ask("why", "7")).stderr
+
+
+async def test_an_id_before_any_organization_is_known_says_that(known):
+    await Installations(known.redis).remove(ACME)
+    assert NO_ORGANIZATION in one_line(await known.ask("why", "1"), 2)
