@@ -49,6 +49,7 @@ from ghapp.untrusted_text import shell_command
 from ghapp.wording import meant, nearest
 from ghapp.workflow_jobs.documents import JOB_STATES
 from ghapp.workflow_jobs.job import EVERY_JOB, JobSearch, PullReference
+from ghapp.workflow_jobs.labels import edit_distance
 from ghapp.workflow_jobs.reason import UNSERVED
 from ghapp.workflow_jobs.texts import KNOWN_JOBS
 
@@ -287,8 +288,17 @@ class ApiClient:
             return await self.jobs_referred_to(JobReference(run_id=reference.job_id, is_number=True), org)
         if not by_id:
             see = shell_command("ghapp", "jobs", "--org", scopes[0])
-            raise UnknownWorkflowJobError(f"{', '.join(scopes)} {reference}: not known; {KNOWN_JOBS}; see `{see}`")
+            meant = await self._nearest_job(scopes, reference.run_id) if reference.is_number else ""
+            raise UnknownWorkflowJobError(
+                f"{', '.join(scopes)} {reference}: not known{meant}; {KNOWN_JOBS}; see `{see}`"
+            )
         return [max(each, key=_is_answered_there) for each in by_id.values()]
+
+    async def _nearest_job(self, scopes: Iterable[str], number: int | None) -> str:
+        """Returns the known job whose id differs in one digit, as the middle of a sentence; empty if several do."""
+        jobs = [each for org in scopes async for each in self._pages(f"/v1/orgs/{path_segment(org)}/jobs", "jobs")]
+        ids = {each["job_id"] for each in jobs if edit_distance(str(each["job_id"]), str(number), 1) == 1}
+        return f" (did you mean {ids.pop()}?)" if len(ids) == 1 else ""
 
     async def require_github(self, host: str) -> None:
         """Raises UnknownWorkflowJobError if a host (empty: none) is not that of the server's GitHub, or of its API."""

@@ -262,10 +262,10 @@ _USED_UP = {
 }
 
 
-_LESS_MEMORY = "change the job so that it needs less memory, or runs in a pool with more"
+LESS_MEMORY = "change the job so that it needs less memory, or runs in a pool with more"
 _BEFORE_A_RERUN = {
-    Cause.HOST_OOM: _LESS_MEMORY,
-    Cause.GUEST_OOM_OR_KILL: _LESS_MEMORY,
+    Cause.HOST_OOM: LESS_MEMORY,
+    Cause.GUEST_OOM_OR_KILL: LESS_MEMORY,
     Cause.VERSION_DEPRECATED: "have the platform team update the runner",
     OwnReason.STORAGE_LIMIT: "change the job so that it writes less, or runs in a pool with more storage",
     DEADLINE_EXCEEDED: "change the job so that it takes less time, or runs in a pool that permits more",

@@ -6,6 +6,7 @@ many deaths at once. Pure; times are epoch seconds.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, Protocol
@@ -13,6 +14,7 @@ from typing import NamedTuple, Protocol
 from ghapp.deaths.cause import JOB_REASONS, Cause, OwnReason, advice_for, fitting_advice
 from ghapp.deaths.classify import OURS, OUTSIDE, Classification, classify, disruption
 from ghapp.deaths.runner_log import LONGEST_LINE, read_runner_log
+from ghapp.installations.pool_matching import EVERY_RUNNER, PoolRule
 from ghapp.pods.phantom_kinds import Phantom, PhantomReason
 from ghapp.pods.pod import Container, Ended, Pod
 from ghapp.runners.evidence import Evidence
@@ -337,6 +339,61 @@ def correlation(death: DeathPlace, others: Iterable[DeathPlace]) -> Correlation:
             break
         count, since = count + 1, at
     return Correlation(on_node + 1 if death.node else 0, count, since)
+
+
+_QUANTITY = re.compile(r"([0-9]*\.?[0-9]+)([EPTGMk]i?|Ki|m|)|([0-9]*\.?[0-9]+[eE][+-]?[0-9]{1,2})", re.ASCII)
+_UNITS = {"m": 1e-3, "": 1.0} | {
+    f"{prefix}{binary}": (1024.0 if binary else 1000.0) ** power
+    for power, prefix in enumerate("kMGTPE", 1)
+    for binary in ("", "i")
+}
+
+
+def memory_bytes(quantity: str) -> float | None:
+    """Returns the bytes of a quantity as Kubernetes writes it (`8Gi`, `8192M`, `1e9`); None if it is none."""
+    found = _QUANTITY.fullmatch(quantity)
+    if found is None:
+        return None
+    return float(found[3]) if found[3] else float(found[1]) * _UNITS[found[2].replace("K", "k")]
+
+
+MOST_LARGER = 3
+"""Pools that are named as having more memory."""
+
+
+class LargerPool(NamedTuple):
+    """A pool whose runners have more memory: the labels that a job requests for it, and its limit."""
+
+    pool: str
+    labels: tuple[str, ...]
+    memory_limit: str
+
+    @property
+    def text(self) -> str:
+        """What a workflow file requests for it, the pool, and its limit."""
+        labels = self.labels[0] if len(self.labels) == 1 else f"[{', '.join(self.labels)}]"
+        return f"runs-on: {labels} (pool {self.pool}, {self.memory_limit})"
+
+
+def larger_pools(memory_limit: str, ends: Iterable[Death], rules: Iterable[PoolRule]) -> tuple[LargerPool, ...]:
+    """Returns the configured pools whose latest runner that ended, also normally, had more memory; the least first.
+
+    Args:
+        memory_limit: that was not enough.
+        ends: of runners of the organization, latest first.
+        rules: its configured pools.
+    """
+    needed, limits = memory_bytes(memory_limit), dict[str, str]()
+    for each in ends:
+        if each.memory_limit:
+            limits.setdefault(each.pool, each.memory_limit)
+    found = [
+        (size, LargerPool(rule.name, rule.labels, limits[rule.name]))
+        for rule in rules
+        if rule.name in limits and EVERY_RUNNER not in rule.labels
+        if needed is not None and (size := memory_bytes(limits[rule.name])) is not None and size > needed
+    ]
+    return tuple(pool for _, pool in sorted(found))[:MOST_LARGER]
 
 
 def is_of(death: Death, evidence: Evidence) -> bool:

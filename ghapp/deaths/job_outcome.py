@@ -11,8 +11,8 @@ from enum import StrEnum
 from math import ceil
 from typing import NamedTuple
 
-from ghapp.deaths.cause import HAPPENED, needed_change, not_yours
-from ghapp.deaths.death import DeadJob, Death
+from ghapp.deaths.cause import HAPPENED, LESS_MEMORY, needed_change, not_yours, rerun_label
+from ghapp.deaths.death import DeadJob, Death, LargerPool
 from ghapp.deaths.job_death import RunnerAfter
 from ghapp.deaths.post_mortem import ENDED_LATE_SECONDS
 from ghapp.deaths.rerun import AUTO, Rerun, RerunNote, RerunRefusal, RerunState
@@ -83,6 +83,9 @@ class JobOutcome(NamedTuple):
         reruns: re-runs of these attempts by ghapp.
         exited: True if a normal end of its runner is on record.
         runner_after: what is known of its runner after its end; None if that was not looked up, or says nothing.
+        button: the address of the check run whose button runs it again; empty on that check run itself, None if there
+            is no such button.
+        larger: pools with more memory than its runner had, where memory ran out.
     """
 
     death: Death | None = None
@@ -92,6 +95,8 @@ class JobOutcome(NamedTuple):
     reruns: tuple[Rerun, ...] = ()
     exited: bool = False
     runner_after: RunnerAfter | None = None
+    button: str | None = None
+    larger: tuple[LargerPool, ...] = ()
 
 
 NOTHING_KNOWN = JobOutcome()
@@ -100,15 +105,26 @@ NOTHING_KNOWN = JobOutcome()
 class JobStep(NamedTuple):
     """What the developer of a job can do after its end, and why.
 
-    `url` is where; empty if that is not known, or the step is not taken at GitHub.
+    `url` is where; empty if that is not known, or the step is not taken at GitHub. `runs_again`: the job, unchanged.
     """
 
     step: str
     why: str
     url: str
+    runs_again: bool = False
 
+
+POST_MORTEM = "Runner post-mortem"
+"""The name of the check run that has the button."""
 
 RUN_AGAIN = "run it again at GitHub (Re-run jobs)"
+"""Where no button is."""
+
+RUNS_AGAIN = (
+    "runs this job and the jobs that depend on it again; "
+    'GitHub\'s own "Re-run failed jobs" does that for all failed jobs of the run'
+)
+"""What the button does, as the end of a sentence."""
 
 
 START_AGAIN = "start its workflow again, for example by a new commit"
@@ -217,12 +233,19 @@ def next_steps(job: Job, outcome: JobOutcome, now: float) -> tuple[JobStep, ...]
         return ()
     note, cause, reason = outcome.note, outcome.death.cause, outcome.death.reason
     why, change = within(not_yours(cause, reason).removesuffix(".")), needed_change(cause, reason)
-    again = JobStep(RUN_AGAIN, UNCHANGED if change else why, job.html_url)
+    if change == LESS_MEMORY and (limit := outcome.death.memory_limit):
+        pools = " or ".join(each.text for each in outcome.larger)
+        change += f": {pools}" if pools else f"; ask the platform team which pool has more than {limit}"
+    again = JobStep(RUN_AGAIN, UNCHANGED if change else why, job.html_url, runs_again=True)
     if goes_on:
         wait = f"wait until GitHub ends the job{ended_by_github(outcome.death, now)}, or cancel the run at GitHub"
         again = JobStep(wait, "it can be run again then, and not before", job.html_url)
     elif note is not None and note.is_final:
         again = JobStep(START_AGAIN, note.text, "")
+    elif outcome.button is not None:
+        where = f'in the check run "{POST_MORTEM}"' if outcome.button else "above"
+        press = f'press "{rerun_label(cause, reason)}" {where}'
+        again = again._replace(step=press, why=f"that {RUNS_AGAIN}; {again.why}", url=outcome.button)
     return (JobStep(change, why, ""), again) if change else (again,)
 
 

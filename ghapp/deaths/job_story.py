@@ -247,7 +247,7 @@ def _rerun(outcome: JobOutcome, later: Sequence[Job], now: float, command: str) 
     """Yields what is known of a re-run; `command` runs the job again, where that is still to be done."""
     rerun, note = outcome.rerun, outcome.note
     death = outcome.death
-    by_hand = command if death is not None and not later else ""
+    by_hand = command if death is not None and not later and outcome.button is None else ""
     is_changed_first = death is not None and bool(needed_change(death.cause, death.reason))
     if rerun is not None:
         result = {

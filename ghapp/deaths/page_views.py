@@ -14,10 +14,10 @@ from urllib.parse import quote, urlencode
 
 from ghapp.deaths.cause import HAPPENED, Cause, needed_change, not_yours, rerun_label
 from ghapp.deaths.death import LEAST_OF_BURST, DeadJob, Death, correlation
-from ghapp.deaths.job_outcome import JobStep
+from ghapp.deaths.job_outcome import RUNS_AGAIN, JobStep
 from ghapp.deaths.job_story import StoryEvent
 from ghapp.deaths.patterns import DeathPattern, DeathSummary, PatternKind, death_patterns, death_summary
-from ghapp.deaths.post_mortem import JobFacts
+from ghapp.deaths.post_mortem import facts_on_record
 from ghapp.deaths.rerun import (
     AUTO,
     WHY_NOT,
@@ -30,7 +30,7 @@ from ghapp.deaths.rerun import (
     may_be_repeated,
     refusal,
 )
-from ghapp.deaths.texts import NAME, RUNS_AGAIN, details, last_line, memory_text
+from ghapp.deaths.texts import details, last_line, memory_text
 from ghapp.report.documents import Fact
 from ghapp.web.pages.views.charts import ChartView
 from ghapp.web.pages.views.deaths_chart import CHARTED, MOST_COUNTED, deaths_over_time
@@ -316,7 +316,6 @@ class RerunKnown(NamedTuple):
         attempt: the job's attempt, as far as is known.
         later: where its later attempts are, or how they ended, as the job's story has it.
         steps: what its developer can do, in the same words.
-        check_run: the address of the check run "Runner post-mortem"; empty if it is not posted.
     """
 
     rules: RerunRules
@@ -326,7 +325,6 @@ class RerunKnown(NamedTuple):
     attempt: int = 1
     later: tuple[StoryEvent, ...] = ()
     steps: tuple[JobStep, ...] = ()
-    check_run: str = ""
 
 
 class MomentLine(NamedTuple):
@@ -353,7 +351,7 @@ class AttemptLine(NamedTuple):
 class RerunView(NamedTuple):
     """The re-run: what to do, its state in sentences, and whether this visitor may request it here, by which button.
 
-    `elsewhere`: where a visitor may request it who may not here.
+    Where the page has the button, running the job again is no step beside it.
     """
 
     sentences: tuple[str, ...]
@@ -361,7 +359,11 @@ class RerunView(NamedTuple):
     has_button: bool
     button: str
     steps: tuple[StepLine, ...] = ()
-    elsewhere: tuple[TextPart, ...] = ()
+
+    @property
+    def button_does(self) -> str:
+        """What the button does, as a sentence."""
+        return f"The button {RUNS_AGAIN}."
 
 
 class DeadJobView(NamedTuple):
@@ -493,14 +495,7 @@ def refusal_here(death: Death, known: RerunKnown, now: float) -> RerunRefusal | 
         return RerunRefusal.LATER_ATTEMPT
     if known.note is not None and known.note.is_final:
         return RerunRefusal(known.note.reason)
-    job_facts = JobFacts(
-        job.id,
-        job.name,
-        job.head_sha,
-        over=bool(job.conclusion),
-        conclusion=job.conclusion,
-        attempt=known.attempt,
-    )
+    job_facts = facts_on_record(job, known.attempt)
     return refusal(RerunFacts("", death, job_facts, known.rules, known.granted, fuse_closed=True))
 
 
@@ -513,22 +508,13 @@ def rerun_view(death: Death, known: RerunKnown, now: float, *, manages: bool) ->
     sentences = [] if known.note is None else [_tried(known.note, now)]
     if why is not None and (known.note is None or known.note.reason != why.value):
         sentences.append(WHY_NOT[why])
-    elif why is None and manages:
-        sentences.append(f"The button {RUNS_AGAIN}.")
-    steps = tuple(StepLine(sentence(each.step), url=web_address(each.url)) for each in known.steps)
-    elsewhere = tuple(_at_check_run(label, known.check_run)) if why is None and not manages else ()
-    return RerunView(tuple(sentences), later, why is None and manages, label, steps, elsewhere)
-
-
-def _at_check_run(button: str, address: str) -> Iterable[TextPart]:
-    check_run = f'check run "{NAME}"'
-    if not address:
-        text = f'No {check_run}, whose button "{button}" runs it again, is posted on the commit of the job.'
-        yield TextPart(text, is_code=False)
-        return
-    yield TextPart(f'The button "{button}" of the ', is_code=False)
-    yield TextPart(check_run, is_code=False, address=address)
-    yield TextPart(" runs it again.", is_code=False)
+    has_button = why is None and manages
+    steps = tuple(
+        StepLine(sentence(each.step), url=web_address(each.url))
+        for each in known.steps
+        if not (each.runs_again and has_button)
+    )
+    return RerunView(tuple(sentences), later, has_button, label, steps)
 
 
 def _progress(rerun: Rerun, now: float) -> Iterable[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ghapp.deaths.cause import Cause, OwnReason
-from ghapp.deaths.death import Death, blames_the_platform, is_of
+from ghapp.deaths.death import DeadJob, Death, blames_the_platform, is_of
 from ghapp.deaths.github_words import JobWords
 from ghapp.deaths.runner_log import RUNNING, read_runner_log
 from ghapp.runners.evidence import Evidence
@@ -69,6 +69,13 @@ class JobFacts(NamedTuple):
     def failures(self) -> int:
         """How many steps failed, at least."""
         return max(self.failed_steps, int(self.step_failed))
+
+
+def facts_on_record(job: DeadJob, attempt: int = 1) -> JobFacts:
+    """Returns what a death's record has of its job, where GitHub is not asked, or does not know the job any more."""
+    return JobFacts(
+        job.id, job.name, job.head_sha, over=bool(job.conclusion), conclusion=job.conclusion, attempt=attempt
+    )
 
 
 def job_at_death(evidence: Evidence, death: Death) -> int | None:

@@ -22,11 +22,24 @@ BACKOFF_SECONDS = 60
 
 
 class PostedMortem(NamedTuple):
-    """A check run's id, the digest of its content, and the death's `deaths.store.identity` (empty if unknown)."""
+    """A check run of a death. Fields are only ever appended.
+
+    Attributes:
+        check_run: its id.
+        digest: of its content.
+        death: the death's `deaths.store.identity`; empty if unknown.
+        has_button: True if it was last posted with the button that runs the job again.
+    """
 
     check_run: int
     digest: str
     death: str = ""
+    has_button: bool = False
+
+    def button_at(self, job_url: str) -> str | None:
+        """Returns the address of the check run, beside the page of its job at GitHub; None if it has no button."""
+        repository, is_known, _ = job_url.partition("/actions/")
+        return f"{repository}/runs/{self.check_run}" if self.has_button and is_known else None
 
 
 _posted = Codec("post-mortem", PostedMortem)
@@ -42,6 +55,13 @@ class PostMortems:
         """Returns the check run of a death; None if none is known."""
         row: Any = await self._redis.get(keys.post_mortem(death_id))
         return await self._read.one(keys.post_mortem(death_id), row)
+
+    async def of_deaths(self, death_ids: Sequence[str]) -> dict[str, PostedMortem]:
+        """Returns the check runs of these deaths, by id, as far as they are known."""
+        places = [keys.post_mortem(each) for each in death_ids]
+        rows: Any = await self._redis.mget(places) if places else []
+        found = [await self._read.one(*each) for each in zip(places, rows, strict=True)]
+        return {which: posted for which, posted in zip(death_ids, found, strict=True) if posted is not None}
 
     async def post(self, death_id: str, posted: PostedMortem) -> None:
         """Records the check run of a death."""

@@ -7,13 +7,13 @@ from collections.abc import Iterable, Sequence
 
 from ghapp.deaths.cause import HAPPENED, Cause, needed_change, not_yours, rerun_label
 from ghapp.deaths.death import LEAST_OF_BURST, Correlation, DeadJob, Death
-from ghapp.deaths.job_outcome import JobStep, LaterAttempt
+from ghapp.deaths.job_outcome import POST_MORTEM, RUNS_AGAIN, JobStep, LaterAttempt
 from ghapp.deaths.job_story import StoryEvent
 from ghapp.report.check_run import CheckRunAction, Conclusion, Report
 from ghapp.report.markdown import NOTHING, block, code, heading, prose, row
 from ghapp.wording import sentence, time_of
 
-NAME = "Runner post-mortem"
+NAME = POST_MORTEM
 """The check run's name."""
 
 RERUN = CheckRunAction(rerun_label(Cause.UNKNOWN, ""), "Run this job and its dependents again", "rerun")
@@ -30,12 +30,7 @@ def rerun_subject(runner_name: str) -> str:
 
 NOTHING_COMMON = Correlation()
 
-RUNS_AGAIN = (
-    "does what re-running this job at GitHub does, for it and the jobs that depend on it, and is on record here"
-)
-"""What the button does, as the end of a sentence."""
-
-RERUN_OF_CHECK = 'GitHub\'s own "Re-run" of this check runs no job again.'
+RERUN_OF_CHECK = '"Re-run" of this check itself runs no job again.'
 
 NOT_THE_CAUSE = "The job came to its own result, which its runner's end did not decide."
 
@@ -90,7 +85,7 @@ def post_mortem_report(
     ]
     button = RERUN._replace(label=rerun_label(death.cause, death.reason))
     if has_button:
-        lines.append(f'The button "{button.label}" of this check {RUNS_AGAIN}. {RERUN_OF_CHECK}')
+        lines.append(f'The button "{button.label}" {RUNS_AGAIN}. {RERUN_OF_CHECK}')
     return Report(
         title=title,
         summary="\n\n".join((*lines, f"Job: {_job_link(job)}")),

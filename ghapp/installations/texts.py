@@ -121,7 +121,9 @@ def suggested_pools(org: str, runners: Iterable[Evidence]) -> list[SuggestedPool
 def suggested_config(fleets: Mapping[str, Iterable[Evidence]]) -> str:
     """Returns the text of a configuration in dry-run that the settings accept; `fleets` has the present runners."""
     pools = [pool for org in sorted(fleets) for pool in suggested_pools(org, fleets[org])]
-    return HEADER + ("".join(map(_pool, pools)) or EXAMPLE)
+    orgs = [org for org in fleets if "/" not in org]
+    header = HEADER.replace("ORG/", f"{orgs[0]}/") if len(orgs) == 1 else HEADER
+    return header + ("".join(map(_pool, pools)) or EXAMPLE)
 
 
 def _pool(pool: SuggestedPool) -> str:

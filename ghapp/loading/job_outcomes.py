@@ -7,11 +7,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 
 from ghapp.deaths.cause import Cause
-from ghapp.deaths.death import Death
+from ghapp.deaths.death import Death, LargerPool, larger_pools
 from ghapp.deaths.job_death import is_same_end
 from ghapp.deaths.job_outcome import JobOutcome, other_attempts
 from ghapp.deaths.post_mortem import APART_UNSEEN_SECONDS, UNFINISHED
 from ghapp.deaths.store import MOST_READ
+from ghapp.deaths.texts import OF_MEMORY
+from ghapp.installations.installation import Installation
+from ghapp.installations.pool_matching import PoolRule
+from ghapp.notifications.event_ids import death_id
 from ghapp.store.stores import Stores
 from ghapp.workflow_jobs.job import Job, JobSearch, was_hosted
 
@@ -19,8 +23,16 @@ MOST_RUNS = 5
 """Runs whose ended jobs are searched for other attempts; in longer lists they are sought among the known jobs alone."""
 
 
+MOST_ENDS = 200
+"""Ends of runners among which pools with more memory are looked for, the latest."""
+
+
 async def load_job_outcomes(
-    stores: Stores, installation: int, jobs: Sequence[Job], known: Iterable[Job] = ()
+    stores: Stores,
+    installation: Installation,
+    jobs: Sequence[Job],
+    known: Iterable[Job] = (),
+    rules: Sequence[PoolRule] = (),
 ) -> Mapping[int, JobOutcome]:
     """Returns the outcomes of jobs by id, in a few round trips for all of them; jobs without any are left out.
 
@@ -29,21 +41,27 @@ async def load_job_outcomes(
         installation: of the jobs.
         jobs: as last reported.
         known: jobs among which their other attempts are.
+        rules: the configured pools, of which those with more memory are named where memory ran out.
 
     Raises:
         StoreUnavailableError: Redis does not answer.
     """
-    ends = await _ends_of(stores, installation, [job for job in jobs if _may_have_lost_its_runner(job)])
-    reruns = await stores.reruns.of_jobs(installation, [*ends])
+    ends = await _ends_of(stores, installation.id, [job for job in jobs if _may_have_lost_its_runner(job)])
+    reruns = await stores.reruns.of_jobs(installation.id, [*ends])
+    mortems = {
+        job_id: death_id(installation, each) for job_id, each in ends.items() if each.cause is not Cause.CLEAN_EXIT
+    }
+    posted = await stores.post_mortems.of_deaths([*mortems.values()])
+    larger = await load_larger_pools(stores, installation, ends.values(), rules)
     by_run: dict[int | None, list[Job]] = {}
     runs = {job.run_id for job in jobs if job.run_id is not None and (job.attempt > 1 or job.status == "over")}
     searches = [JobSearch(run_id=each) for each in sorted(runs)] if len(runs) <= MOST_RUNS else []
-    of_runs = await asyncio.gather(*(stores.demand.find_ended(installation, search) for search in searches))
+    of_runs = await asyncio.gather(*(stores.demand.find_ended(installation.id, search) for search in searches))
     for each in chain(known, *of_runs):
         by_run.setdefault(each.run_id, []).append(each)
     attempts = {job.id: other_attempts(job, by_run.get(job.run_id, ())) for job in jobs}
     ids = {each.id for several in attempts.values() for each in several}
-    of_attempts = await stores.reruns.of_jobs(installation, sorted(ids)) if ids else {}
+    of_attempts = await stores.reruns.of_jobs(installation.id, sorted(ids)) if ids else {}
     found = {}
     for job in jobs:
         rerun, note = reruns.get(job.id, (None, None))
@@ -52,9 +70,22 @@ async def load_job_outcomes(
         end = ends.get(job.id)
         exited = end is not None and end.cause is Cause.CLEAN_EXIT
         outcome = JobOutcome(None if exited else end, rerun, note, attempts[job.id], requested, exited)
+        if end is not None:
+            outcome = outcome._replace(larger=larger.get(end.memory_limit, ()))
+        if (check_run := posted.get(mortems.get(job.id, ""))) is not None:
+            outcome = outcome._replace(button=check_run.button_at(job.html_url))
         if outcome != JobOutcome():
             found[job.id] = outcome
     return found
+
+
+async def load_larger_pools(
+    stores: Stores, installation: Installation, deaths: Iterable[Death], rules: Sequence[PoolRule]
+) -> Mapping[str, tuple[LargerPool, ...]]:
+    """Returns the pools with more memory than each limit of those deaths that memory caused."""
+    limits = {each.memory_limit for each in deaths if each.cause in OF_MEMORY and each.memory_limit}
+    ends = await stores.deaths.recent(installation.id, 0.0, MOST_ENDS) if limits and rules else []
+    return {each: larger_pools(each, ends, rules) for each in limits}
 
 
 def _may_have_lost_its_runner(job: Job) -> bool:

@@ -17,16 +17,13 @@ BODY = "This is a test. Notifications of ghapp will arrive here."
 
 
 @click.command()
-@click.option("--test", is_flag=True, help="Send a test message to each address in GHAPP_NOTIFY_URLS.")
-def notify(*, test: bool) -> None:
+def notify() -> None:
     """Send a test message to each address in GHAPP_NOTIFY_URLS.
 
     Addresses are Apprise's, such as slack://TOKENS/#channel or mailto://USER:PASSWORD@HOST, separated by commas.
 
-    Example: ghapp notify --test
+    Example: ghapp notify
     """
-    if not test:
-        raise click.UsageError("give --test")
     results = run(send_test(settings_here()))
     for receiver, problem in results:
         click.echo(f"{receiver}: {problem or 'accepted'}")

@@ -9,7 +9,7 @@ from ghapp.settings import Settings
 from ghapp.store.stores import open_stores
 
 GROUP = "notifications"
-FIX = "run `ghapp notify --test`, and correct GHAPP_NOTIFY_URLS"
+FIX = "run `ghapp notify`, and correct GHAPP_NOTIFY_URLS"
 
 
 async def check(settings: Settings, redis_url: str | None) -> list[Finding]:

@@ -99,11 +99,11 @@ class FleetPods:
     def out_of_memory(self, org: Organization) -> RunnerPod | None:
         """Kills the container of a runner with a job; returns its pod, None if no runner in the cluster has one.
 
-        A job of a repository that members read is preferred, so that its developer can be looked for.
+        The job is of a repository that members read, if the organization has one: its developer is looked for.
         """
+        shown = READ_BY_MEMBERS.intersection(org.repositories) or set(org.repositories)
         busy = ((each.runner.job, each) for each in self._of(org))
-        known = [(job.repository.name not in READ_BY_MEMBERS, pod) for job, pod in busy if job is not None]
-        pod = min(known, key=lambda each: each[0], default=(True, None))[1]
+        pod = next((pod for job, pod in busy if job is not None and job.repository.name in shown), None)
         if pod is not None:
             self._cluster.container_ends(
                 NAMESPACE, pod.name, exit_code=KILLED, reason="OOMKilled", log=OUT_OF_MEMORY_LOG

@@ -46,10 +46,10 @@ def _pool(row: Any, where: str, mistakes: Mistakes) -> PoolSettings | None:
         return None
     values = checked(PoolSettings, row, where, mistakes)
     for key in ("org", "name"):
-        if key not in row:
+        if key not in row and not mistakes.has_any([f"{where} {key}"]):
             mistakes.add(f"{where} {key}: missing", f"{where} {key}")
     pool = PoolSettings(**{"org": "", "name": "", **values})
-    for keys, flaw in (*_flaws(pool), *_flaws_for_the_gate(pool)):
+    for keys, flaw in (*_flaws(pool, has_labels="labels" in row), *_flaws_for_the_gate(pool)):
         if not mistakes.has_any(f"{where} {key}" for key in keys):
             mistakes.add(f"{where}{flaw}")
     return pool if pool.org and pool.name else None
@@ -59,9 +59,9 @@ _Flaw = tuple[tuple[str, ...], str]
 """The keys that it depends on, and the end of a sentence that begins with the pool."""
 
 
-def _flaws(pool: PoolSettings) -> Iterator[_Flaw]:
+def _flaws(pool: PoolSettings, *, has_labels: bool) -> Iterator[_Flaw]:
     if not pool.labels:
-        yield ("labels",), f' labels: missing or empty; ["{EVERY_RUNNER}"] takes every runner'
+        yield ("labels",), f' labels: {"empty" if has_labels else "missing"}; ["{EVERY_RUNNER}"] takes every runner'
     if EVERY_RUNNER in pool.labels and len(pool.labels) > 1:
         yield ("labels",), f' labels: "{EVERY_RUNNER}" takes every runner, so it must be the only label'
     if pool.replacer in ("arc", "pods") and not pool.namespace:
@@ -109,13 +109,13 @@ def _check_distinct(pools: Iterable[tuple[PoolSettings | None, str]], mistakes: 
         seen.add(key)
 
 
-def pool_secrets_of(pools: tuple[PoolSettings, ...], environ: Mapping[str, str], mistakes: Mistakes) -> dict[str, str]:
-    """Returns the Standard Webhooks secrets, by the variable that `secret_env` names."""
+def pool_secrets_of(rows: Sequence[Any], environ: Mapping[str, str], mistakes: Mistakes) -> dict[str, str]:
+    """Returns the Standard Webhooks secrets, by the variable that `secret_env` of a pool names."""
     secrets = {}
-    for pool in pools:
-        if pool.secret_env is not None:
-            where = f"[[pools]] {pool.name} secret_env"
-            secrets[pool.secret_env] = mistakes.read(where, "", _secret, pool.secret_env, environ, where)
+    for row, place in zip(rows, _places(rows), strict=True):
+        variable, where = row.get("secret_env") if isinstance(row, dict) else None, f"{place} secret_env"
+        if isinstance(variable, str):
+            secrets[variable] = mistakes.read(where, "", _secret, variable, environ, where)
     return secrets
 
 

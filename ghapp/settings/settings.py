@@ -125,7 +125,8 @@ class Settings:
         policy = read_policy({name: rows for name, rows in tables.items() if name not in NO_POLICY}, mistakes)
         own_policies = org_policies(orgs, policy, mistakes)
         check_reports(own_policies, policy, mistakes)
-        pools = read_pools(mistakes.read("[[pools]]", [], rows, tables, "pools"), mistakes)
+        pool_rows = mistakes.read("[[pools]]", [], rows, tables, "pools")
+        pools = read_pools(pool_rows, mistakes)
         scopes = read_scopes(mistakes.read("[[scopes]]", [], rows, tables, "scopes"), mistakes)
         state_dir = mistakes.read("GHAPP_STATE_DIR", None, _state_dir, environ.get("GHAPP_STATE_DIR"))
         credentials = mistakes.read("credentials", None, read_credentials, environ, state_dir)
@@ -156,7 +157,7 @@ class Settings:
             pools=pools,
             scopes=scopes,
             enterprise_tokens=mistakes.read("GHAPP_ENTERPRISE_TOKEN", (), enterprise_tokens, environ),
-            pool_secrets=pool_secrets_of(pools, environ, mistakes),
+            pool_secrets=pool_secrets_of(pool_rows, environ, mistakes),
             command_env=command_env_of(pools, environ, mistakes),
             cluster={name: environ[name] for name in CLUSTER if environ.get(name)},
         )

@@ -43,7 +43,8 @@ def checked(shape: type[Any], row: Mapping[str, Any], where: str, mistakes: Mist
     for key, value in row.items():
         name = f"{where} {key}"
         if key not in hints:
-            mistakes.add(f"{name}: unknown key{did_you_mean(key, hints)}", name)
+            meant = nearest_key(key, hints)  # is not missing: it is misspelt
+            mistakes.add(f"{name}: unknown key{did_you_mean(key, hints)}", name, *(f"{where} {each}" for each in meant))
             continue
         converted = mistakes.read(name, _INVALID, _value, value, hints[key], key, name, mistakes)
         if converted is not _INVALID:
@@ -150,6 +151,10 @@ def rows(tables: Mapping[str, Any], name: str) -> list[Any]:
 
 def did_you_mean(name: str, known: typing.Iterable[str]) -> str:
     """Returns the end of an error message: the nearest known name, or all of them."""
-    names = sorted(known)
-    near = difflib.get_close_matches(name, names, n=1)
-    return f"; did you mean {near[0]}?" if near else f"; known are {', '.join(names)}"
+    near = nearest_key(name, known)
+    return f"; did you mean {near[0]}?" if near else f"; known are {', '.join(sorted(known))}"
+
+
+def nearest_key(name: str, known: typing.Iterable[str]) -> list[str]:
+    """Returns the known name that a person may have meant, alone; nothing if none is like it."""
+    return difflib.get_close_matches(name, sorted(known), n=1)

@@ -28,7 +28,7 @@ from ghapp.wording import counted
 from ghapp.workflow_jobs.demand import NO_POOL
 from ghapp.workflow_jobs.explanation import usual_wait
 from ghapp.workflow_jobs.labels import labels_text
-from ghapp.workflow_jobs.texts import KNOWN_JOBS
+from ghapp.workflow_jobs.texts import KNOWN_JOBS, failure_of_job
 
 MOST_EXPLANATIONS = 5
 """Below a list of jobs; `ghapp why` has the whole one of each job."""
@@ -159,9 +159,7 @@ def _explanation(document: Mapping[str, Any], page: str | None) -> list[Text]:
     death = document["death"]
     lines = [] if death is None else [*details(death["cause"], death["memory_limit"], death["last_line"])]
     lines += [f"{at:{width}}  {text}" for at, text in story]
-    for number, each in enumerate(document["next"], 1):
-        at = f": {each['url']}" if each["url"] else ""
-        lines += [f"{number}. {each['step']}{at}", f"   {each['why']}"]
+    lines += _steps(document["next"])
     if death is not None:
         lines.append(f"advice for the platform team: {death['advice']}")
     if document["html_url"] and document["html_url"] not in [each["url"] for each in document["next"]]:
@@ -176,9 +174,18 @@ def _explanation(document: Mapping[str, Any], page: str | None) -> list[Text]:
         typical = why["typical_wait_seconds"]
         usual = "" if typical is None else f"; {usual_wait(typical)}"
         lines.append(f"jobs ahead in pool {document['pool']}: {why['ahead']}{usual}")
-    for number, each in enumerate(why["next"], 1):
-        lines += [f"{number}. {each['step']}", f"   {each['why']}"]
+    lines += _steps(why["next"])
+    if why["fails_at"] is not None:
+        lines.append(failure_of_job("the job", to_the_second(why["fails_at"])))
     return [head, *(copyable(f"  {line}") for line in lines)]
+
+
+def _steps(steps: Sequence[Mapping[str, Any]]) -> list[str]:
+    lines: list[str] = []
+    for number, each in enumerate(steps, 1):
+        at = f": {each['url']}" if each["url"] else ""
+        lines += [f"{number}. {each['step']}{at}", f"   {each['why']}"]
+    return lines
 
 
 def _without_reason(document: Mapping[str, Any]) -> str:

@@ -347,7 +347,8 @@ class FleetReader:
             StoreUnavailableError: Redis does not answer.
         """
         known, view = (*queue.inputs.jobs, *queue.inputs.ended), org_state.view
-        outcomes = dict(await load_job_outcomes(self._stores, org_state.installation.id, jobs, known))
+        rules = self._settings.pools_of(org_state.installation.org)
+        outcomes = dict(await load_job_outcomes(self._stores, org_state.installation, jobs, known, rules))
         runners = await self.runners(org_state)
         for job in jobs:
             outcome, evidence = outcomes.get(job.id, NOTHING_KNOWN), runners.get(job.runner_id or 0)

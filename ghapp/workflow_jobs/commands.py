@@ -11,7 +11,7 @@ import click
 
 from ghapp.cli.api_client import ApiClient, JobReference, host_of
 from ghapp.cli.api_connection import only_org, query, query_of_pool
-from ghapp.cli.context import show
+from ghapp.cli.context import NO_ORGANIZATION, show
 from ghapp.cli.options import (
     ORG,
     POOL,
@@ -26,6 +26,7 @@ from ghapp.cli.options import (
     open_page,
     sort,
 )
+from ghapp.errors import ConfigurationError
 from ghapp.untrusted_text import shell_command
 from ghapp.workflow_jobs.documents import JobDocument, list_order
 from ghapp.workflow_jobs.job import SHORTEST_SHA, JobSearch, PullReference, is_sha
@@ -160,6 +161,8 @@ def why(org_and_job: tuple[str, ...], *, web: bool, output: CommandOutput) -> No
     async def read(client: ApiClient) -> tuple[list[dict[str, Any]], str | None]:
         scope = org
         if org is None and not reference.repository and (scope := await only_org(client)) is None:
+            if not await client.orgs():
+                raise ConfigurationError(NO_ORGANIZATION)
             raise click.UsageError(f"{NEEDS_ITS_ORG}: `ghapp why ORG JOB`; the URL of a job needs none")
         return await client.jobs_referred_to(reference, scope), client.page_url
 

@@ -12,7 +12,7 @@ from ghapp.deaths.job_story import StoryEvent, StoryStep, how_known, job_story
 from ghapp.deaths.rerun import Rerun, RerunState
 from ghapp.deaths.texts import last_line
 from ghapp.report.documents import StepDocument, Timestamp, timestamp
-from ghapp.workflow_jobs.explanation import QueueExplanation, explain
+from ghapp.workflow_jobs.explanation import QueueExplanation, QueueStep, explain
 from ghapp.workflow_jobs.job import Job, is_over
 from ghapp.workflow_jobs.job_queue import JobQueue
 from ghapp.workflow_jobs.reason import QueueReason
@@ -21,15 +21,25 @@ JobState = Literal["queued", "running", "over"]
 JOB_STATES: tuple[JobState, ...] = ("queued", "running", "over")
 
 
+class JobStepDocument(StepDocument):
+    """What the developer of a job can do. `url` is where; null if that is not known, or the step has no page."""
+
+    url: str | None
+
+
 class WhyDocument(TypedDict):
-    """Why a job waits. `ahead` is null if no runner may take the job, the typical wait if none is known."""
+    """Why a job waits. `ahead` is null if no runner may take the job, the typical wait if none is known.
+
+    `fails_at` is when GitHub fails the job if no runner takes it; null while one can.
+    """
 
     reason: QueueReason
     text: str
     since: Timestamp
     ahead: int | None
     typical_wait_seconds: float | None
-    next: list[StepDocument]
+    next: list[JobStepDocument]
+    fails_at: Timestamp | None
 
 
 class JobDeathDocument(TypedDict):
@@ -73,15 +83,6 @@ class StoryEventDocument(TypedDict):
     at: Timestamp | None
     step: StoryStep
     text: str
-
-
-class JobStepDocument(StepDocument):
-    """What the developer of a job that ended can do.
-
-    `url` is where; null if that is not known, or the step is not taken at GitHub.
-    """
-
-    url: str | None
 
 
 class JobDocument(TypedDict):
@@ -196,7 +197,7 @@ def _event(event: StoryEvent) -> StoryEventDocument:
     return {"at": _time(event.at), "step": event.step, "text": event.full_text}
 
 
-def _step(found: JobStep) -> JobStepDocument:
+def _step(found: JobStep | QueueStep) -> JobStepDocument:
     return {"step": found.step, "why": found.why, "url": found.url or None}
 
 
@@ -211,7 +212,8 @@ def why_document(found: QueueExplanation | None) -> WhyDocument | None:
         "since": timestamp(found.since),
         "ahead": found.ahead,
         "typical_wait_seconds": None if typical is None else round(typical, 1),
-        "next": [{"step": step, "why": why} for step, why in found.next],
+        "next": [_step(each) for each in found.next],
+        "fails_at": _time(found.fails_at),
     }
 
 

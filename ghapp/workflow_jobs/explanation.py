@@ -11,20 +11,21 @@ from ghapp.remediation.status import ReplacementBlocker, ReplacementTerms, pool_
 from ghapp.untrusted_text import shell_command
 from ghapp.wording import are, clock_time, duration
 from ghapp.workflow_jobs.capacity import NOT_ASSIGNED_SECONDS
-from ghapp.workflow_jobs.job import Job
+from ghapp.workflow_jobs.job import QUEUED_TOO_LONG_SECONDS, SHORTEST_SHA, Job
 from ghapp.workflow_jobs.job_queue import JobQueue
 from ghapp.workflow_jobs.labels import labels_text, listed, missing_labels, names_one_run, shortened
-from ghapp.workflow_jobs.reason import Placement, QueueReason
+from ghapp.workflow_jobs.reason import STUCK, Placement, QueueReason
 
 _NOT_OF_RUNNERS = (QueueReason.HOSTED_BY_GITHUB, QueueReason.UNKNOWN_POOL)
 """Reasons that the job's labels show, and no list of runners."""
 
 
 class QueueStep(NamedTuple):
-    """A next step, and why."""
+    """A next step, and why. `url`: of the workflow file that it changes; empty for other steps."""
 
     step: str
     why: str
+    url: str = ""
 
 
 class QueueExplanation(NamedTuple):
@@ -37,6 +38,7 @@ class QueueExplanation(NamedTuple):
         ahead: number of older jobs that wait for the same pool; None if no runner may take the job.
         typical_wait_seconds: the median wait of the pool's jobs that started last; None if none did within an hour.
         next: what to do, cheapest first.
+        fails_at: when GitHub fails the job if no runner takes it (epoch seconds); None while one can.
     """
 
     reason: QueueReason
@@ -45,6 +47,7 @@ class QueueExplanation(NamedTuple):
     ahead: int | None
     typical_wait_seconds: float | None
     next: tuple[QueueStep, ...]
+    fails_at: float | None = None
 
 
 def explain(queue: JobQueue, job: Job) -> QueueExplanation | None:
@@ -58,7 +61,8 @@ def explain(queue: JobQueue, job: Job) -> QueueExplanation | None:
         text += f", as of the last list, {clock_time(listed_at)}; no later list could be read"
     ahead = queue.ahead(job) if placement.permitted else None
     typical = queue.typical_wait_seconds(placement.pool) if placement.permitted else None
-    return QueueExplanation(reason, text, _since(queue, job, reason), ahead, typical, tuple(steps))
+    fails_at = job.queued_at + QUEUED_TOO_LONG_SECONDS if reason in STUCK else None
+    return QueueExplanation(reason, text, _since(queue, job, reason), ahead, typical, tuple(steps), fails_at)
 
 
 def _since(queue: JobQueue, job: Job, reason: QueueReason) -> float:
@@ -80,6 +84,16 @@ def _since(queue: JobQueue, job: Job, reason: QueueReason) -> float:
 _Words = tuple[str, Sequence[QueueStep]]
 
 
+def _in_workflow(job: Job, step: str, why: str) -> QueueStep:
+    """Returns a step that changes the workflow file; why, and of which commit GitHub took the file, if that is known.
+
+    No delivery has the path of the file: GitHub's page of the run shows it.
+    """
+    of = f"; see the workflow file of {job.repository} at {job.head_sha[:SHORTEST_SHA]}" if job.head_sha else ""
+    run, is_of_job, _ = job.html_url.partition("/job/")
+    return QueueStep(step, why + of, f"{run}/workflow" if is_of_job else "")
+
+
 def _no_runner(queue: JobQueue, job: Job, _: Placement) -> _Words:
     missing, unknown = missing_labels(job.labels, queue.runner_labels), queue.unknown_labels(job)
     if unknown:
@@ -87,14 +101,15 @@ def _no_runner(queue: JobQueue, job: Job, _: Placement) -> _Words:
         near = {shortened(label): shortened(found) for label, found in queue.nearest_labels(job).items()}
         hint = "".join(f"; the nearest label to {label} is {found}" for label, found in near.items())
         step = "; ".join(f"change {label} to {found} in runs-on" for label, found in near.items())
-        change = [QueueStep(step, "that is the nearest label of a runner or a pool")] if near else []
+        change = [_in_workflow(job, step, "that is the nearest label of a runner or a pool")] if near else []
         split = [label for label in lasting if "," in label]
-        as_list = [QueueStep("write a list of labels in runs-on", f"{listed(split)} is one label")] if split else []
+        one = f"{listed(split)} is one label"
+        as_list = [_in_workflow(job, "write a list of labels in runs-on", one)] if split else []
         if lasting:
             if_meant = "if the spelling is right, " if near else ""
             register = QueueStep(
                 f"{if_meant}register a runner with the {labels_text(lasting)}",
-                "GitHub fails a job that waits for 24 hours",
+                "GitHub assigns the job to such a runner",
             )
         else:
             register = QueueStep("check what starts a runner for each run", "the label has the id of one run")
@@ -104,11 +119,12 @@ def _no_runner(queue: JobQueue, job: Job, _: Placement) -> _Words:
         if rule_named(pool, queue.inputs.rules) is None:
             why = "each label is of a pool, but of different pools"
             text += f"; no pool has all of these labels: {listed(job.labels)}"
-            return text, [QueueStep("request labels of one pool in runs-on", why)]
+            return text, [_in_workflow(job, "request labels of one pool in runs-on", why)]
         why = "the pool has no registered runner with these labels"
         return f"{text}; pool {pool} is configured for these labels", [QueueStep(f"start runners of {pool}", why)]
     text = f"no runner has all of these labels: {listed(job.labels)}"
-    return text, [QueueStep("request fewer labels in runs-on", "each label exists, but on different runners")]
+    why = "each label exists, but on different runners"
+    return text, [_in_workflow(job, "request fewer labels in runs-on", why)]
 
 
 def _hosted(_queue: JobQueue, job: Job, _: Placement) -> _Words:

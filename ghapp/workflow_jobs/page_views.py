@@ -300,7 +300,7 @@ class StepLine(NamedTuple):
 
 
 class WhyView(NamedTuple):
-    """Why a queued job waits."""
+    """Why a queued job waits. `fails`: when GitHub fails it; None while a runner can take it."""
 
     reason: str
     sentence: str
@@ -308,6 +308,7 @@ class WhyView(NamedTuple):
     ahead: int | None
     usual: str
     stuck: bool
+    fails: Moment | None = None
 
 
 class StoryLine(NamedTuple):
@@ -357,8 +358,8 @@ class JobPageView(NamedTuple):
     story: tuple[StoryLine, ...]
 
 
-def job_page(queue: JobQueue, job: Job, outcome: JobOutcome, now: float) -> JobPageView:
-    """Returns the page of a job that the visitor may see."""
+def job_page(queue: JobQueue, job: Job, outcome: JobOutcome, now: float, *, has_button: bool = False) -> JobPageView:
+    """Returns the page of a job that the visitor may see; `has_button`: who may run it again here."""
     line, why = job_line(queue, job), explain(queue, job)
     begun = job.started_at if line.state != "queued" else None
     waited_until = begun or job.ended_at or now
@@ -394,6 +395,7 @@ def job_page(queue: JobQueue, job: Job, outcome: JobOutcome, now: float) -> JobP
         + tuple(
             StepLine(sentence(each.step), sentence(each.why), url=web_address(each.url))
             for each in next_steps(job, outcome, now)
+            if not (each.runs_again and has_button)
         ),
         story=tuple(
             StoryLine(
@@ -417,9 +419,12 @@ def _why(line: JobLine, found: QueueExplanation, now: float) -> WhyView:
         ahead=found.ahead,
         usual="" if typical is None else usual_wait(typical, page_duration),
         stuck=line.stuck,
+        fails=moment(found.fails_at, now),
     )
 
 
 def _step(found: QueueStep) -> StepLine:
     is_command = found.step.startswith("ghapp ")
-    return StepLine(found.step if is_command else sentence(found.step), sentence(found.why), is_command)
+    return StepLine(
+        found.step if is_command else sentence(found.step), sentence(found.why), is_command, web_address(found.url)
+    )

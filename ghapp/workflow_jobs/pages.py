@@ -37,7 +37,7 @@ async def _one(visit: Visit) -> Values:
         known, named = await data.rerun(org_state, death), (death.runner_name, identity(death))
         rerun = rerun_view(death, known, now, manages=visit.rights.manages)
         at_death, at_rerun = address(*named), address(*named, "/rerun")
-    page = job_page(queue, job, outcome, now)
+    page = job_page(queue, job, outcome, now, has_button=rerun is not None and rerun.has_button)
     return {"page": page, "death": at_death, "details": details, "rerun": rerun, "at_rerun": at_rerun}
 
 

@@ -18,7 +18,7 @@ from ghapp.report.markdown import NOTHING, code, cut, heading, row
 from ghapp.untrusted_text import shell_command
 from ghapp.wording import counted, duration, sentence, time_of
 from ghapp.workflow_jobs.demand import NO_POOL, PoolDemand
-from ghapp.workflow_jobs.explanation import QueueExplanation, explain
+from ghapp.workflow_jobs.explanation import QueueExplanation, QueueStep, explain
 from ghapp.workflow_jobs.job import Job
 from ghapp.workflow_jobs.job_queue import JobQueue
 from ghapp.workflow_jobs.queue_check import REFRESH_SECONDS, FollowedJob, QueueCheck
@@ -110,10 +110,12 @@ def queue_report(check: QueueCheck, queue: JobQueue, page: JobPage = no_page) ->
         parts.append(f"**{_sentence(worst.text)}** ({code(worst.reason)})")
         if _is_private(check, queue) or worst.reason in FOR_EVERYONE:
             parts.append(_steps(worst))
+    if ends := [each.fails_at for each in found if each.fails_at is not None]:
+        which = "this job" if count == 1 else "the first of them"
+        parts.append(f"{failure_of_job(which, time_of(min(ends), queue.now))}.")
     parts.append(
-        "This check follows the jobs: how many of them no runner can take, and why, is shown within a minute, "
-        f"anything else within {duration(REFRESH_SECONDS)}. It completes when none waits. The topic `{QUIET_TOPIC}` "
-        "turns it off."
+        f"This check is updated within a minute if another number of jobs has no runner, and every "
+        f"{duration(REFRESH_SECONDS)}. It completes when no job waits. The topic `{QUIET_TOPIC}` turns it off."
     )
     begin = f"**As of {time_of(queue.now)}.** "
     return Report(
@@ -124,6 +126,11 @@ def queue_report(check: QueueCheck, queue: JobQueue, page: JobPage = no_page) ->
         actions=(),
         as_of=begin,
     )
+
+
+def failure_of_job(job: str, at: str) -> str:
+    """Returns when GitHub fails a job that no runner can take."""
+    return f"GitHub fails {job} at {at}, 24 hours after it was queued"
 
 
 def _is_private(check: QueueCheck, queue: JobQueue) -> bool:
@@ -172,13 +179,15 @@ def _jobs(count: int, *, has_more: bool) -> str:
 
 
 def _steps(worst: QueueExplanation) -> str:
-    lines = [f"{number}. {_step(step)} {_sentence(why)}" for number, (step, why) in enumerate(worst.next, 1)]
+    lines = [f"{number}. {_step(each)} {_sentence(each.why)}" for number, each in enumerate(worst.next, 1)]
     return "\n".join(["What to do:", "", *lines]) if lines else ""
 
 
-def _step(text: str) -> str:
-    """Returns a next step as a sentence; a command as code."""
-    return f"Run {code(text, LONGEST_TEXT)}." if text.startswith("ghapp ") else _sentence(text)
+def _step(found: QueueStep) -> str:
+    """Returns a next step as a sentence, linked to where it is taken; a command as code."""
+    if found.step.startswith("ghapp "):
+        return f"Run {code(found.step, LONGEST_TEXT)}."
+    return f"[{_sentence(found.step)}]({found.url})" if _is_link(found.url) else _sentence(found.step)
 
 
 def _sentence(text: str) -> str:

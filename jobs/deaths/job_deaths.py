@@ -62,7 +62,7 @@ async def enqueue_ended(context: JobContext, installation_id: int, jobs: Iterabl
     installation = await context.installations.one(installation_id) if ended else None
     if installation is None:
         return
-    outcomes = await load_job_outcomes(context, installation_id, ended)
+    outcomes = await load_job_outcomes(context, installation, ended)
     for job in ended:
         if (death := outcomes.get(job.id, NOTHING_KNOWN).death) is not None:
             key = f"post-mortem-{death_id(installation, death)}-ended-{job.id}"
@@ -81,7 +81,7 @@ async def enqueue_run_again(context: JobContext, installation_id: int, jobs: Ite
         earlier = [each for each in other_attempts(job, ended) if each.attempt < job.attempt]
         if not earlier or (installation := await context.installations.one(installation_id)) is None:
             continue
-        outcome = (await load_job_outcomes(context, installation_id, earlier[-1:])).get(earlier[-1].id, NOTHING_KNOWN)
+        outcome = (await load_job_outcomes(context, installation, earlier[-1:])).get(earlier[-1].id, NOTHING_KNOWN)
         if outcome.death is not None:
             key = f"post-mortem-{death_id(installation, outcome.death)}-attempt-{job.attempt}-{job.status}"
             context.ask(JobName.POST_MORTEM, installation_id, identity(outcome.death), key=key)

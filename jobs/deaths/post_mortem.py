@@ -12,6 +12,7 @@ from ghapp.deaths.death import Death
 from ghapp.deaths.post_mortem import (
     EARLY_LOOK_SECONDS,
     JobFacts,
+    facts_on_record,
     failed_for_it,
     has_full_context,
     is_interrupted,
@@ -20,6 +21,7 @@ from ghapp.deaths.post_mortem import (
     next_look_after,
     wants_lines,
 )
+from ghapp.deaths.rerun import RerunRefusal
 from ghapp.deaths.store import identity
 from ghapp.errors import (
     CreationsSpentError,
@@ -41,7 +43,7 @@ from jobs.checks.publisher import CheckRunOutcome
 from jobs.context import JobContext, configured, open_context
 from jobs.deaths.death_context import facts_of, with_facts, with_host_lines, with_job, with_runner_lines
 from jobs.deaths.post_mortem_check import post_check_run
-from jobs.deaths.rerun import job_words, request_if_automatic, rerun_facts
+from jobs.deaths.rerun import job_words, refusal_of, request_if_automatic, rerun_facts
 from jobs.events.publish import publish_death
 from jobs.versions.end_dates import record_refusal
 
@@ -99,6 +101,8 @@ async def _look(context: JobContext, installation: Installation, death: Death, l
     try:
         if facts is not None:
             outcome = await _publish(context, installation, death, facts)
+        elif trouble is not None and refusal_of(trouble) is RerunRefusal.UNKNOWN_JOB:
+            outcome = await _take_button(context, installation, death)
     except GitHubError as error:
         trouble = error
     if isinstance(trouble, CreationsSpentError):
@@ -147,6 +151,18 @@ async def _correct(context: JobContext, installation: Installation, death: Death
         return CheckRunOutcome.RECORDED
     facts = await rerun_facts(context, installation, death, job, "")
     return await post_check_run(context, installation, facts, death.job, is_cause=False)
+
+
+async def _take_button(context: JobContext, installation: Installation, death: Death) -> CheckRunOutcome:
+    """Updates the check run of a job that GitHub does not know any more, as a press of its button found out."""
+    posted = await context.post_mortems.posted(death_id(installation, death))
+    if posted is None or not posted.has_button or death.job is None:
+        return CheckRunOutcome.RECORDED
+    note = await context.reruns.noted(installation.id, death.job.id)
+    if note is None or not note.is_final:
+        return CheckRunOutcome.RECORDED
+    facts = await rerun_facts(context, installation, death, facts_on_record(death.job), "")
+    return await post_check_run(context, installation, facts, death.job)
 
 
 async def _with_lines(context: JobContext, installation: Installation, death: Death, look: int) -> tuple[Death, bool]:

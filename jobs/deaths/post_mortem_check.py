@@ -43,15 +43,13 @@ async def post_check_run(
         job: the job of the death.
         is_cause: False if the job came to its result for another reason.
     """
-    death, now = facts.death, context.clock()
+    death = facts.death
     post_mortems, subject = context.post_mortems, death_id(installation, death)
     details_url = context.links(installation).death(death.runner_name, identity(death))
     checks = await open_checks(
         context, installation, job.repository, name=NAME, subject=subject, details_url=details_url
     )
-    known_outcome, again, story, steps = await _story(context, installation, facts)
-    is_final = known_outcome.note is not None and known_outcome.note.is_final
-    has_button = is_cause and not is_final and may_be_repeated(known_outcome.rerun, now) and refusal(facts) is None
+    has_button, again, story, steps = await _story(context, installation, facts, is_cause=is_cause)
     before = await context.deaths.unclean(installation.id, death.at - WEEK_SECONDS, MOST_COMPARED)
     rendered = post_mortem_report(
         death,
@@ -72,7 +70,7 @@ async def post_check_run(
     if check_run is None:
         raise NotFoundError(f"{job.repository}: GitHub does not take a check run for {job.head_sha}")
     await context.demand.note_check_run(installation.id, check_run, [job.id])
-    await post_mortems.post(subject, PostedMortem(check_run, rendered.digest, identity(death)))
+    await post_mortems.post(subject, PostedMortem(check_run, rendered.digest, identity(death), has_button))
     log.info(
         "post-mortem posted",
         installation=installation.id,
@@ -88,21 +86,24 @@ async def post_check_run(
 
 
 async def _story(
-    context: JobContext, installation: Installation, facts: RerunFacts
-) -> tuple[JobOutcome, LaterAttempt | None, tuple[StoryEvent, ...], tuple[JobStep, ...]]:
-    """Returns what is known of the job of a death, its latest attempt, its story, and what its developer can do."""
+    context: JobContext, installation: Installation, facts: RerunFacts, *, is_cause: bool
+) -> tuple[bool, LaterAttempt | None, tuple[StoryEvent, ...], tuple[JobStep, ...]]:
+    """Returns whether the check run has its button, the job's latest attempt, its story, and its developer's steps."""
     death, now = facts.death, context.clock()
     job = await context.demand.one(installation.id, facts.job.id)
     rerun, note = (await context.reruns.of_jobs(installation.id, [facts.job.id]))[facts.job.id]
+    is_final = note is not None and note.is_final
+    has_button = is_cause and not is_final and may_be_repeated(rerun, now) and refusal(facts) is None
+    button = "" if has_button else None
     if job is None:
-        outcome = JobOutcome(death, rerun, note)
+        outcome = JobOutcome(death, rerun, note, button=button)
         job = job_of_death(death)._replace(attempt=facts.job.attempt, ended_at=facts.job.completed_at)
         story = death_story(job, death, outcome, now)
-        return outcome, run_again_as(job, outcome, now), story, next_steps(job, outcome, now)
+        return has_button, run_again_as(job, outcome, now), story, next_steps(job, outcome, now)
     if facts.job.over and job.status != "over":  # the delivery of its end is late
         job = job._replace(status="over", ended_at=facts.job.completed_at, conclusion=facts.job.conclusion)
-    known = await context.demand.all(installation.id)
-    outcome = (await load_job_outcomes(context, installation.id, [job], known)).get(job.id, NOTHING_KNOWN)
-    outcome = outcome._replace(death=death, rerun=rerun, note=note)
+    known, rules = await context.demand.all(installation.id), context.settings.pools_of(installation.org)
+    outcome = (await load_job_outcomes(context, installation, [job], known, rules)).get(job.id, NOTHING_KNOWN)
+    outcome = outcome._replace(death=death, rerun=rerun, note=note, button=button)
     story = job_story(job, death.pool, None, outcome, now)
-    return outcome, run_again_as(job, outcome, now), story, next_steps(job, outcome, now)
+    return has_button, run_again_as(job, outcome, now), story, next_steps(job, outcome, now)

@@ -108,7 +108,7 @@ def test_an_owner_runs_a_job_again_and_sees_what_became_of_it(open_page, fleet, 
         return page.get_by_text(shown).count() == page.get_by_text("It is attempt 2 of the run.").count() == 1
 
     assert wait_for(is_shown, 30), fleet.app.log()
-    assert page.get_by_role("link", name="Re-run this job").count() == 0
+    assert page.get_by_role("link", name="Re-run this job", exact=True).count() == 0
     page.goto(f"{fleet.base}/orgs/acme")
     audited = page.get_by_role("region", name="Audit log")
     expect(audited.get_by_role("row").filter(has_text=f"re-run the job of {name}")).to_be_visible()
@@ -139,7 +139,8 @@ def test_a_member_and_a_collaborator_read_a_post_mortem_without_the_button(open_
     page = open_page(has_key=False)
     sign_in(page, fleet, person, f"/orgs/acme/deaths/{fleet.runner}")
     expect(page.get_by_text("It was not your code")).to_be_visible()
-    assert page.get_by_role("link", name="Re-run this job").count() == 0
+    assert page.get_by_role("link", name="Re-run this job", exact=True).count() == 0
+    expect(page.get_by_role("link", name="in the check run")).to_be_visible()
     assert page.goto(address(fleet, "deaths/{runner}/rerun")).status == 403
 
 
@@ -157,8 +158,11 @@ def test_the_check_runs_of_jobs_read_well_in_a_browser(open_page, fleet, width):
     expect(page.get_by_text("Status: in progress")).to_be_visible()
     expect(page.get_by_text("No runner has the label gpu-a100. (NoRunnerWithLabels)")).to_be_visible()
     assert page.get_by_text(
-        "Register a runner with the label gpu-a100. GitHub fails a job that waits for 24 hours."
+        "Register a runner with the label gpu-a100. GitHub assigns the job to such a runner."
     ).is_visible()
+    expect(
+        page.get_by_text(re.compile("GitHub fails the first of them at .*, 24 hours after it was queued"))
+    ).to_be_visible()
     page.goto(check_run(fleet, "Runner post-mortem", "api"))
     expect(page.get_by_role("heading", name="Runner post-mortem: The runner was stopped from outside")).to_be_visible()
     expect(

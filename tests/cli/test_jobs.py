@@ -7,13 +7,16 @@ import re
 import pytest
 
 from ghapp.cli.api_client import JobReference
-from ghapp.deaths.cause import Cause
+from ghapp.cli.context import NO_ORGANIZATION
+from ghapp.deaths.cause import LESS_MEMORY, Cause
+from ghapp.deaths.job_outcome import RUNS_AGAIN
 from ghapp.deaths.job_story import HELD
-from ghapp.deaths.post_mortem_store import Reruns
+from ghapp.deaths.post_mortem_store import PostedMortem, PostMortems, Reruns
 from ghapp.deaths.rerun import Rerun, RerunState
 from ghapp.deaths.store import Deaths
 from ghapp.installations.installation import Installation
 from ghapp.installations.store import Installations
+from ghapp.notifications.event_ids import death_id
 from ghapp.workflow_jobs.job import Job, PullReference
 from ghapp.workflow_jobs.job_steps import JobSteps
 from ghapp.workflow_jobs.store import Demand
@@ -192,7 +195,8 @@ async def test_why_prints_the_reason_and_the_fix(known):
     shown = (await known.ask("why", "acme", "1")).stdout
     assert re.search(r"acme/web test \(1\) is queued since .* UTC: no runner has the label linux-4vpcu;", shown)
     assert shown.count("no runner has the label") == 1
-    assert "1. change linux-4vpcu to linux-4vcpu in runs-on" in shown
+    assert f"1. change linux-4vpcu to linux-4vcpu in runs-on: {PAGE.removesuffix('/job/')}/workflow" in shown
+    assert re.search(r"^  GitHub fails the job at .* UTC, 24 hours after it was queued$", shown, re.MULTILINE)
     assert f"{PAGE}1" in shown
     (found,) = (await known.json("why", "acme", f"{PAGE}2"))["jobs"]
     assert (found["org"], found["job_id"], found["why"]["reason"], found["why"]["ahead"]) == ("acme", 2, "AllBusy", 0)
@@ -260,6 +264,15 @@ async def test_a_pull_request_of_a_repository_without_jobs_names_those_that_have
     others = "did you mean acme/api? repositories with jobs of the last hour are acme/api, acme/web"
     assert others in (await known.ask("jobs", "--pull", "acme/apo#7")).stdout.replace("\n", " ")
     assert "repositories" not in (await known.ask("jobs", "--pull", "ACME/api#7")).stdout
+
+
+@pytest.mark.parametrize(
+    ("number", "meant"), [("4000000001", "40000000001"), ("40000000901", "40000000001"), ("40000000991", ""), ("7", "")]
+)
+async def test_an_id_that_is_not_known_has_the_job_whose_id_differs_in_one_digit(known, number, meant):
+    await Demand(known.redis).record(ACME, [job(known, 40_000_000_001), job(known, 40_000_055_555)])
+    message = one_line(await known.ask("why", "acme", number), 2)
+    assert f"not known{f' (did you mean {meant}?)' if meant else ''}; {KNOWN_JOBS}" in message
 
 
 async def test_a_check_run_of_ours_names_the_jobs_that_it_is_about(known):
@@ -368,6 +381,26 @@ async def test_the_developer_of_a_job_whose_runner_died_has_the_next_step_and_it
     if steps:
         assert "    no line of your code failed, but" in shown
         assert shown.index("1. change the job so that it needs less") < shown.index("advice for the platform team")
+
+
+async def test_the_steps_name_the_check_run_that_has_the_button_and_the_pool_that_has_more_memory(known):
+    started = {"runner_id": 1, "runner_name": "linux-1", "started_at": known.now - 800}
+    lost = job(known, 5, "over", 900.0, ended_at=known.now - 60, conclusion="failure", **started)
+    oom = death(runner_name="linux-1", runner_id=1, at=known.now - 660, job=None, memory_limit="8Gi")
+    exited = oom._replace(runner_name="big-1", pod_uid="big", pool="big", memory_limit="16Gi", cause=Cause.CLEAN_EXIT)
+    known.write_config(CONFIGURED.replace('"linux"', '"big"').replace("linux-4vcpu", "linux-16gb"))
+    await Demand(known.redis).record(ACME, [lost])
+    await Deaths(known.redis).record(ACME, oom)
+    await Deaths(known.redis).record(ACME, exited)
+    subject = death_id(await Installations(known.redis).one(ACME), oom)
+    await PostMortems(known.redis).post(subject, PostedMortem(9, "a digest", has_button=True))
+    shown = (await known.ask("why", "acme", "5")).stdout
+    check_run = f"{PAGE.partition('/actions/')[0]}/runs/9"
+    assert re.findall(r"^  (\d\. .*)$", shown, re.MULTILINE) == [
+        f"1. {LESS_MEMORY}: runs-on: linux-16gb (pool big, 16Gi)",
+        f'2. press "Re-run anyway" in the check run "Runner post-mortem": {check_run}',
+    ]
+    assert RUNS_AGAIN in " ".join(shown.split())
 
 
 async def test_a_job_names_its_page_and_what_has_no_time_has_none(known):
@@ -510,3 +543,8 @@ async def test_the_id_of_a_job_needs_its_organization_where_several_are_known(kn
     assert "acme/api" in (await known.ask("why", "7")).stdout
     await Installations(known.redis).put(Installation(8, "globex", 70))
     assert "the id of a job needs its ORG" in (await known.ask("why", "7")).stderr
+
+
+async def test_an_id_before_any_organization_is_known_says_that(known):
+    await Installations(known.redis).remove(ACME)
+    assert NO_ORGANIZATION in one_line(await known.ask("why", "1"), 2)

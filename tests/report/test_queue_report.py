@@ -8,6 +8,8 @@ import re
 import pytest
 
 from ghapp.report.check_run import LONGEST, Conclusion
+from ghapp.wording import time_of
+from ghapp.workflow_jobs.job import QUEUED_TOO_LONG_SECONDS
 from ghapp.workflow_jobs.job_queue import JobQueue, QueueInputs
 from ghapp.workflow_jobs.queue_check import FollowedJob, QueueCheck, QueueLimits, checks_to_follow, is_to_be_posted
 from ghapp.workflow_jobs.reason import UNSERVED, QueueReason
@@ -34,14 +36,20 @@ def rendered(jobs, runners, others=(), **inputs):
 
 
 def test_a_job_that_cannot_start_is_explained_with_next_steps():
-    report = rendered([waiting(labels=("linux-4vpcu",))], [busy()])
+    queued_at = NOW - 60
+    report = rendered([waiting(labels=("linux-4vpcu",), queued_at=queued_at)], [busy()])
     assert report.title == "No runner has the labels of this job"
     assert report.conclusion is None
     assert "1 job of `acme/api` waits for a self-hosted runner, the oldest since 2026-09-21 " in report.summary
     assert (
-        "1. Change linux-4vpcu to linux-4vcpu in runs-on. That is the nearest label of a runner or a pool."
-        in report.summary
-    )
+        f"1. [Change linux-4vpcu to linux-4vcpu in runs-on.]({PAGE.partition('/job/')[0]}/workflow) That is the nearest label "
+        f"of a runner or a pool; see the workflow file of acme/api at {SHA[:7]}."
+    ) in report.summary
+    fails = time_of(queued_at + QUEUED_TOO_LONG_SECONDS, NOW)
+    assert f"\n\nGitHub fails this job at {fails}, 24 hours after it was queued.\n\n" in report.summary
+    both = rendered([waiting(1, labels=("gpu",)), waiting(2, labels=("gpu",), queued_at=queued_at)], [busy()]).summary
+    assert f"GitHub fails the first of them at {time_of(NOW - 3600 + QUEUED_TOO_LONG_SECONDS, NOW)}, " in both
+    assert "GitHub fails" not in rendered([waiting()], [busy()]).summary
     assert f"| [`test`]({PAGE}) |" in report.text
     assert "NoRunnerWithLabels" in report.text
 

@@ -41,6 +41,21 @@ def test_it_names_the_two_variables_of_each_runner():
         assert "#   ACTIONS_RUNNER_RETURN_VERSION_DEPRECATED_EXIT_CODE=1\n" in text
 
 
+@pytest.mark.parametrize(
+    ("orgs", "named"),
+    [
+        (["acme"], "acme"),
+        (["acme", "acme/api"], "acme"),
+        (["acme", "globex"], "ORG"),
+        (["enterprises/acme"], "ORG"),
+        ([], "ORG"),
+    ],
+)
+def test_the_repository_of_the_check_run_has_the_name_of_the_one_organization(orgs, named):
+    text = suggested_config({org: [runner(1, "linux")] for org in orgs})
+    assert f'# repository = "{named}/.github"' in text
+
+
 def test_it_acts_on_nothing(tmp_path):
     policy = read(tmp_path, {"acme": [runner(1, "linux")]}).of("acme")
     assert (policy.remediation.mode, policy.leaks.mode) == ("dry-run", "dry-run")

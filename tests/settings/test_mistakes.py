@@ -19,7 +19,7 @@ TABLES = {
     "budget = 3": "[budget]: must be a table",
     "[evidence]\nstale_seconds = 30": "[evidence] stale_seconds: 30 is less than [sweep] interval_seconds, 60: each "
     "runner would be unknown between two sweeps; it takes at least the interval",
-    POOL.format(name="a"): '[[pools]] a labels: missing or empty; ["*"] takes every runner',
+    POOL.format(name="a"): '[[pools]] a labels: missing; ["*"] takes every runner',
     POOL.format(name="b")
     + "labels = 3\nrerun = { mode = 'x', per_hour = 0 }": "[[pools]] b labels: 3 is not valid; it "
     "takes a list of strings\n[[pools]] b rerun mode: 'x' is not valid; it takes one of off, button, auto\n[[pools]] b "
@@ -100,3 +100,30 @@ def test_pools_of_one_name_are_named_by_their_place_with_their_lines(tmp_path):
         "[[pools]] 2 lables: line 10: unknown key; did you mean labels?",
         "[[pools]] 2 name: line 8: acme has two pools named x; rename one",
     )
+
+
+@pytest.mark.parametrize(
+    ("row", "mistake"),
+    [
+        ('org = "acme"\nname = "a"\nlabel = ["a"]', "[[pools]] a label: line 4: unknown key; did you mean labels?"),
+        ('org = "acme"\nnam = "a"\nlabels = ["a"]', "[[pools]] 1 nam: line 3: unknown key; did you mean name?"),
+        ('ogr = "acme"\nname = "a"\nlabels = ["a"]', "[[pools]] a ogr: line 2: unknown key; did you mean org?"),
+        (
+            'org = "acme"\nname = "a"\nlabels = ["a"]\nreplacer = "cloudevents"\nurl = "http://c"\nsecret_en = "X"',
+            "[[pools]] a secret_en: line 7: unknown key; did you mean secret_env?",
+        ),
+        ('org = "acme"\nname = "a"\nlabels = []', '[[pools]] a labels: line 4: empty; ["*"] takes every runner'),
+        ('org = "acme"\nname = "a"', '[[pools]] a labels: line 1: missing; ["*"] takes every runner'),
+    ],
+)
+def test_one_mistake_of_a_pool_is_one_line(tmp_path, row, mistake):
+    assert mistakes(tmp_path, f"[[pools]]\n{row}\n") == (mistake,)
+
+
+def test_a_secret_that_is_not_set_has_its_line_also_where_two_organizations_have_a_pool_of_that_name(tmp_path):
+    of = '[[pools]]\norg = "{}"\nname = "linux"\nlabels = ["linux"]\nsecret_env = "{}"\n'
+    found = mistakes(tmp_path, of.format("acme", "ONE_SECRET") + of.format("globex", "OTHER_SECRET"))
+    assert [each.partition(": the variable ")[0] for each in found] == [
+        "[[pools]] 1 secret_env: line 5",
+        "[[pools]] 2 secret_env: line 10",
+    ]

@@ -331,8 +331,8 @@ def test_every_cause_but_those_without_a_fault_may_be_re_run():
     [
         (pool(org=None), "[[pools]] linux org: missing"),
         (pool(name=None), "[[pools]] 1 name: missing"),
-        (pool(labels=None), '[[pools]] linux labels: missing or empty; ["*"] takes every runner'),
-        (pool(labels="[]"), "[[pools]] linux labels: missing"),
+        (pool(labels=None), '[[pools]] linux labels: missing; ["*"] takes every runner'),
+        (pool(labels="[]"), '[[pools]] linux labels: empty; ["*"] takes every runner'),
         (pool(labels="['*', 'linux']"), '[[pools]] linux labels: "*" takes every runner, so it must be the only label'),
         (
             pool(org="'https://github.com/acme'"),

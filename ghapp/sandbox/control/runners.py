@@ -165,7 +165,7 @@ class RunnerPodControls(Controls):
     def out_of_memory(self, org: str) -> int:
         """The kernel kills the container of a runner with a job; GitHub ends the job a little later.
 
-        Returns the job's id, or 0 while no runner in the cluster has a job.
+        Returns the job's id, or 0 while no runner in the cluster has a job of a repository that members read.
         """
         place = self._org(org)
         pod = self._pods().out_of_memory(place)

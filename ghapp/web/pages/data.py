@@ -358,20 +358,15 @@ class PageData:
             self._demand.one(installation.id, death.job.id),
             self._stores.post_mortems.posted(death_id(installation, death)),
         )
-        check_run = ""
-        if posted is not None:
-            repository = installation.at_github(death.job.repository)
-            check_run = f"{self._settings.web_url}/{repository}/runs/{posted.check_run}"
         now, outcome = self._clock(), NOTHING_KNOWN
         if job is None:
             job = job_of_death(death)
         else:
             outcome = await self.job_outcome(org_state, job, (await self.board(org_state)).queue)
-        outcome = outcome._replace(death=death, rerun=rerun, note=note)
+        button = None if posted is None else posted.button_at(job.html_url)
+        outcome = outcome._replace(death=death, rerun=rerun, note=note, button=button)
         later, steps = attempts_story(job, outcome, now), next_steps(job, outcome, now)
-        return known._replace(
-            rerun=rerun, note=note, attempt=job.attempt, later=later, steps=steps, check_run=check_run
-        )
+        return known._replace(rerun=rerun, note=note, attempt=job.attempt, later=later, steps=steps)
 
     async def allowance(self, org_state: OrgState) -> Allowance:
         """Returns the organization's hourly limit."""

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ghapp.deaths.cause import DEADLINE_EXCEEDED, Cause, OwnReason, needed_change
-from ghapp.deaths.death import Sighting
+from ghapp.deaths.cause import DEADLINE_EXCEEDED, LESS_MEMORY, Cause, OwnReason, needed_change
+from ghapp.deaths.death import Sighting, larger_pools, memory_bytes
 from ghapp.deaths.job_death import EXAMINATION_SECONDS, EXAMINED_AFTER_SECONDS, RunnerAfter
 from ghapp.deaths.job_outcome import (
     NOTHING_KNOWN,
@@ -25,6 +25,7 @@ from ghapp.deaths.job_outcome import (
     other_attempts,
     run_again_as,
 )
+from ghapp.deaths.job_outcome import RUNS_AGAIN as BUTTON_RUNS_AGAIN
 from ghapp.deaths.job_story import StoryStep, death_story, how_known, job_story, rerun_command
 from ghapp.deaths.post_mortem import ENDED_LATE_SECONDS
 from ghapp.deaths.rerun import AUTO, Rerun, RerunNote, RerunRefusal, RerunState, why_not
@@ -33,6 +34,7 @@ from ghapp.workflow_jobs.explanation import explain
 from ghapp.workflow_jobs.job import RUNNING_TOO_LONG_SECONDS, Job
 from tests.rules.builders import MICROSECOND, NOW
 from tests.rules.deaths.test_post_mortem import death
+from tests.rules.installations.test_pool_matching import Rule
 from tests.rules.workflow_jobs.builders import POOL, busy, job, queue
 
 QUEUED = job(7, run_id=41, name="test")
@@ -264,7 +266,7 @@ def test_a_job_that_used_up_its_machine_changes_before_it_is_run_again(cause, re
     change, again = next_steps(ON_GITHUB, JobOutcome(DIED._replace(cause=cause, reason=reason)), NOW)
     assert change.step.startswith(begins)
     assert (change.step, change.url) == (needed_change(cause, reason), "")
-    assert again == (RUN_AGAIN, UNCHANGED, ON_GITHUB.html_url)
+    assert again == (RUN_AGAIN, UNCHANGED, ON_GITHUB.html_url, True)
 
 
 @pytest.mark.parametrize(
@@ -278,6 +280,97 @@ def test_the_last_step_leads_to_github_only_where_the_run_can_be_run_again(reaso
     assert (last.step, last.url) == (again, ON_GITHUB.html_url if again == RUN_AGAIN else "")
     (command,) = [each.command for each in job_story(ON_GITHUB, POOL, None, outcome, NOW) if each.step == "rerun"]
     assert bool(command) is (again == RUN_AGAIN)
+
+
+CHECK_RUN = "https://github.com/acme/api/runs/9"
+
+
+@pytest.mark.parametrize(
+    ("button", "cause", "step"),
+    [
+        (CHECK_RUN, Cause.HOST_OOM, 'press "Re-run anyway" in the check run "Runner post-mortem"'),
+        (CHECK_RUN, Cause.TERMINATED, 'press "Re-run this job" in the check run "Runner post-mortem"'),
+        ("", Cause.TERMINATED, 'press "Re-run this job" above'),
+    ],
+)
+def test_where_a_check_run_has_the_button_it_is_the_one_way_to_run_a_job_again(button, cause, step):
+    outcome = JobOutcome(DIED._replace(cause=cause, reason="Error"), button=button)
+    *_, last = next_steps(ON_GITHUB, outcome, NOW)
+    assert (last.step, last.url, last.runs_again) == (step, button, True)
+    assert last.why.startswith(f"that {BUTTON_RUNS_AGAIN}; ")
+    assert [each.command for each in job_story(ON_GITHUB, POOL, None, outcome, NOW) if each.step == "rerun"] == [""]
+    final = outcome._replace(note=RerunNote("JobUnknownToGitHub", "mona", NOW))
+    assert next_steps(ON_GITHUB, final, NOW)[-1].step == START_AGAIN
+
+
+RULES = [Rule("linux", ("linux",)), Rule("big", ("big",)), Rule("huge", ("linux", "huge")), Rule("all", ("*",))]
+
+
+def limits(*pairs):
+    return [death(pool=pool, memory_limit=limit) for pool, limit in pairs]
+
+
+@pytest.mark.parametrize(
+    ("ends", "texts"),
+    [
+        (
+            limits(("huge", "32Gi"), ("big", "16Gi")),
+            ["runs-on: big (pool big, 16Gi)", "runs-on: [linux, huge] (pool huge, 32Gi)"],
+        ),
+        (limits(("big", "16Gi"), ("big", "4Gi")), ["runs-on: big (pool big, 16Gi)"]),
+        (limits(("big", "4Gi"), ("big", "16Gi")), []),
+        (limits(("big", ""), ("big", "16Gi")), ["runs-on: big (pool big, 16Gi)"]),
+        (
+            limits(("big", "8192Mi"), ("huge", "8589934593"), ("linux", "8Gi")),
+            ["runs-on: [linux, huge] (pool huge, 8589934593)"],
+        ),
+        (limits(("big", "8G"), ("huge", "much"), ("all", "16Gi"), ("removed", "16Gi")), []),
+        ([], []),
+    ],
+    ids=[
+        "by size",
+        "the latest end decides",
+        "it was made smaller",
+        "unknown limit",
+        "not more",
+        "none fits",
+        "no ends",
+    ],
+)
+def test_the_pools_with_more_memory_are_those_whose_latest_runner_had_more(ends, texts):
+    larger = larger_pools("8Gi", ends, RULES)
+    assert [each.text for each in larger] == texts
+    step = next_steps(ON_GITHUB, JobOutcome(DIED._replace(memory_limit="8Gi"), larger=larger), NOW)[0].step
+    more = f": {' or '.join(texts)}" if texts else "; ask the platform team which pool has more than 8Gi"
+    assert step == f"{LESS_MEMORY}{more}"
+    other = JobOutcome(DIED._replace(memory_limit="8Gi", cause=Cause.TERMINATED, reason="Error"), larger=larger)
+    assert not next_steps(ON_GITHUB, other, NOW)[0].step.startswith(LESS_MEMORY)
+
+
+@pytest.mark.parametrize(
+    ("quantity", "size"),
+    [
+        ("8Gi", 8 * 1024**3),
+        ("8G", 8 * 1000**3),
+        ("512Ki", 512 * 1024),
+        ("5k", 5000),
+        ("1.5Mi", 1.5 * 1024**2),
+        ("128974848000m", 128974848),
+        ("129e6", 129_000_000),
+        ("1E", 1000**6),
+        ("7", 7),
+        ("", None),
+        ("8GB", None),
+        ("8gi", None),
+        ("-1", None),
+    ],
+)
+def test_a_quantity_of_memory_is_read_as_kubernetes_writes_it(quantity, size):
+    assert memory_bytes(quantity) == (None if size is None else pytest.approx(size))
+
+
+def test_a_limit_that_cannot_be_read_has_no_larger_pool():
+    assert larger_pools("much", limits(("big", "16Gi")), RULES) == ()
 
 
 GITHUB_ENDS = DIED.ended_at + ENDED_LATE_SECONDS

@@ -10,7 +10,7 @@ from markdown_it import MarkdownIt
 from ghapp.deaths.cause import Cause, needed_change, rerun_label
 from ghapp.deaths.death import Correlation, DeadJob, Death, blames_the_platform
 from ghapp.deaths.github_words import JobWords
-from ghapp.deaths.job_outcome import JobStep, LaterAttempt
+from ghapp.deaths.job_outcome import RUNS_AGAIN, JobStep, LaterAttempt
 from ghapp.deaths.job_story import StoryEvent, StoryStep
 from ghapp.deaths.post_mortem import (
     LOOKS_AFTER_SECONDS,
@@ -27,7 +27,6 @@ from ghapp.deaths.texts import (
     NOT_THE_CAUSE,
     RERUN,
     RERUN_OF_CHECK,
-    RUNS_AGAIN,
     details,
     last_line,
     post_mortem_report,
@@ -284,7 +283,7 @@ def test_what_to_do_comes_before_the_button_which_says_that_nothing_was_changed(
     report = post_mortem_report(death(), death().job, is_private=True, steps=[step], has_button=True)
     line = "1. [Change the job so that it `eats` less.](https://github.com/acme/api/job/42)"
     assert f"than their limit.\n\nWhat to do:\n\n{line}\n\n" in report.summary
-    assert report.summary.index(line) < report.summary.index('The button "Re-run anyway" of this check')
+    assert report.summary.index(line) < report.summary.index('The button "Re-run anyway" runs')
     assert [each.label for each in report.actions] == ["Re-run anyway"]
     assert report.summary.count(f"{RUNS_AGAIN}. {RERUN_OF_CHECK}") == 1
     assert RERUN_OF_CHECK not in post_mortem_report(death(), death().job, is_private=True, steps=[step]).summary

@@ -13,6 +13,7 @@ from ghapp.settings import PoolSettings
 from ghapp.versions.advice import VersionStep
 from ghapp.wording import duration
 from ghapp.workflow_jobs.explanation import explain
+from ghapp.workflow_jobs.job import QUEUED_TOO_LONG_SECONDS
 from ghapp.workflow_jobs.labels import LONGEST_LABEL, edit_distance, nearest_label
 from ghapp.workflow_jobs.reason import QueueReason
 from ghapp.workflow_jobs.runner_groups import RunnerGroup, RunnerGroups
@@ -67,6 +68,7 @@ def test_missing_labels_are_named_with_the_nearest_that_exists(labels, text, ste
     assert found.reason is QueueReason.NO_RUNNER_WITH_LABELS
     assert (found.text, [each.step for each in found.next]) == (text, steps)
     assert (found.since, found.ahead, found.typical_wait_seconds) == (NOW - 3600, None, None)
+    assert found.fails_at == NOW - 3600 + QUEUED_TOO_LONG_SECONDS
 
 
 def test_labels_of_different_pools_are_of_no_pool():
@@ -102,7 +104,30 @@ def test_a_label_of_one_run_is_no_advice_and_gets_none(labels, steps):
 def test_one_label_with_commas_is_quoted_and_named_as_one():
     found = explained([busy()], waiting=job(labels=("self-hosted,linux,x64",)))
     assert found.text == 'no runner has the label "self-hosted,linux,x64"'
-    assert found.next[0] == ("write a list of labels in runs-on", '"self-hosted,linux,x64" is one label')
+    assert found.next[0] == ("write a list of labels in runs-on", '"self-hosted,linux,x64" is one label', "")
+
+
+RUN = "https://github.com/acme/api/actions/runs/41"
+
+
+@pytest.mark.parametrize("labels", [("linux-4vpcu",), (POOL, "arm"), ("a,b",), ("small", "arm")])
+def test_a_step_in_the_workflow_file_has_its_commit_and_githubs_page_of_it(labels):
+    """No delivery has the path of the file; GitHub shows the file of a run."""
+    runners = [runner(), runner(pool="arm", labels=("self-hosted", "arm"))]
+    waiting, rules = (
+        job(labels=labels, head_sha="abcdef01234", html_url=f"{RUN}/job/7"),
+        [Rule("small", ("small", "fast"))],
+    )
+    step = explained(runners, waiting=waiting, rules=rules).next[0]
+    assert step.step.endswith("in runs-on")
+    assert step.why.endswith("; see the workflow file of acme/api at abcdef0")
+    assert step.url == f"{RUN}/workflow"
+    bare = explained(runners, waiting=waiting._replace(head_sha="", html_url=""), rules=rules).next[0]
+    assert (bare.step, bare.url, "workflow file" in bare.why) == (step.step, "", False)
+
+
+def test_a_job_that_a_runner_can_take_has_no_time_at_which_github_fails_it():
+    assert explained([busy()]).fails_at is None
 
 
 def test_idle_runners_may_wait_for_what_the_workflow_itself_holds():
@@ -136,7 +161,7 @@ def test_the_typical_wait_is_the_median_of_the_jobs_that_started_within_the_hour
     found = explained([busy(), busy()], running, ended=waits)
     assert found.typical_wait_seconds == 90
     assert found.text == "all 2 online runners of linux-4vcpu are busy"
-    assert found.next[0] == ("wait", "median wait 1 min 30 s (the jobs that started last)")
+    assert found.next[0] == ("wait", "median wait 1 min 30 s (the jobs that started last)", "")
     assert explained([busy()]).typical_wait_seconds is None
 
 
@@ -206,7 +231,7 @@ def test_of_a_pool_with_shards_the_busy_one_is_named(labels, text):
 )
 @pytest.mark.parametrize("others", [[], [busy()]], ids=["all lost", "others busy"])
 def test_the_obstacle_to_replacements_is_a_next_step(inputs, step, why, others):
-    assert (step, why) in explained([missing(), *others], **inputs).next
+    assert (step, why, "") in explained([missing(), *others], **inputs).next
 
 
 @pytest.mark.parametrize(

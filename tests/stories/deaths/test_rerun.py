@@ -661,12 +661,9 @@ async def test_a_job_or_run_that_github_does_not_know_any_more_is_refused_at_onc
         assert [each for each in enqueued(app) if each.endswith("-1")] == []
         updates = f"post-mortem-rerun-{app.installation}-{job.id}-JobUnknownToGitHub"
         assert updates.encode() in app.context.queue_redis.lrange("rq:queue:report", 0, -1)
-        if of == "run":
-            posted = (await look(app, death))[1]
-            assert posted["actions"] == []
-            assert (
-                f"a re-run was requested by {who}: {why_not(RerunRefusal.UNKNOWN_JOB)}" in posted["output"]["summary"]
-            )
+        posted = (await look(app, death))[1]
+        assert posted["actions"] == []
+        assert f"a re-run was requested by {who}: {why_not(RerunRefusal.UNKNOWN_JOB)}" in posted["output"]["summary"]
 
 
 async def test_an_unasked_re_run_that_waits_does_not_hide_what_a_person_waits_for(story):

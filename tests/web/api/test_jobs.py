@@ -59,8 +59,13 @@ async def test_a_queued_job_has_its_reason(http):
             "ahead": None,
             "typical_wait_seconds": None,
             "next": [
-                {"step": "register a runner with the label gpu", "why": "GitHub fails a job that waits for 24 hours"},
+                {
+                    "step": "register a runner with the label gpu",
+                    "why": "GitHub assigns the job to such a runner",
+                    "url": None,
+                },
             ],
+            "fails_at": "2027-01-16T07:50:00Z",
         },
         "death": None,
         "rerun": None,

@@ -27,7 +27,6 @@ from ghapp.deaths.page_views import (
 from ghapp.deaths.patterns import DeathPattern, PatternKind
 from ghapp.deaths.rerun import AUTO, WHY_NOT, Rerun, RerunNote, RerunRefusal, RerunRules, RerunState, why_not
 from ghapp.deaths.store import identity
-from ghapp.deaths.texts import RUNS_AGAIN
 from ghapp.web.pages.views.deaths_chart import CHARTED, MOST_COUNTED
 from ghapp.web.pages.views.paging import PAGE_SIZE, UnknownValueError
 from tests.rules.builders import NOW
@@ -317,7 +316,7 @@ def test_the_re_run_button_follows_the_rules_of_the_check_runs_button(changes, k
 @pytest.mark.parametrize(
     ("known", "sentences"),
     [
-        (GRANTED, (f"The button {RUNS_AGAIN}.",)),
+        (GRANTED, ()),
         (GRANTED._replace(granted=False), (WHY_NOT[RerunRefusal.NOT_GRANTED],)),
         (
             GRANTED._replace(rerun=Rerun(70, 1, 1, "mona", NOW - 60, RerunState.ACCEPTED)),
@@ -335,7 +334,6 @@ def test_the_re_run_button_follows_the_rules_of_the_check_runs_button(changes, k
             GRANTED._replace(note=RerunNote("RunNotOver", "mona", NOW - 60, NOW + 60)),
             (
                 f"A re-run was requested 1 min ago by mona: {why_not(RerunRefusal.RUN_NOT_OVER)}. It is tried again in 1 min.",
-                f"The button {RUNS_AGAIN}.",
             ),
         ),
         (
@@ -358,22 +356,18 @@ def test_a_later_attempt_is_shown_with_its_job(rerun):
     assert shown.not_yours == "It was not your code: the job was interrupted."
 
 
-def test_a_visitor_without_the_button_is_referred_to_the_check_run():
-    posted = GRANTED._replace(check_run="https://github.com/acme/api/runs/9")
+def test_running_the_job_again_is_a_step_for_those_who_have_no_button_here():
+    change = JobStep("change the job", "it ate too much", "")
+    press = JobStep('press "Re-run anyway"', "in the same way", "https://github.com/acme/api/runs/9", runs_again=True)
+    posted = GRANTED._replace(steps=(change, press))
     shown = post_mortem(known=posted, manages=False).rerun
-    assert "".join(each.text for each in shown.elsewhere) == (
-        'The button "Re-run anyway" of the check run "Runner post-mortem" runs it again.'
-    )
-    assert [each.text for each in shown.elsewhere if each.address == posted.check_run] == [
-        'check run "Runner post-mortem"'
+    assert [(each.step, each.url) for each in shown.steps] == [
+        ("Change the job.", ""),
+        ('Press "Re-run anyway".', press.url),
     ]
     assert (shown.sentences, shown.has_button) == ((), False)
-    (part,) = post_mortem(manages=False).rerun.elsewhere
-    assert part.text == (
-        'No check run "Runner post-mortem", whose button "Re-run anyway" runs it again, is posted on the commit of the job.'
-    )
-    for other in (post_mortem(known=posted), post_mortem(known=posted._replace(granted=False), manages=False)):
-        assert other.rerun.elsewhere == ()
+    (step,) = post_mortem(known=posted).rerun.steps
+    assert step.step == "Change the job."
 
 
 def test_the_steps_come_with_their_addresses_and_the_button_says_that_nothing_was_changed():

@@ -7,6 +7,8 @@ import pytest
 from ghapp.deaths.job_death import RunnerAfter
 from ghapp.deaths.job_outcome import NOTHING_KNOWN, JobOutcome, job_summary, next_steps
 from ghapp.web.pages.views.paging import HIGHEST_PAGE, PAGE_SIZE, UnknownValueError
+from ghapp.web.pages.views.wording import moment
+from ghapp.workflow_jobs.job import QUEUED_TOO_LONG_SECONDS
 from ghapp.workflow_jobs.job_queue import JobQueue, QueueInputs
 from ghapp.workflow_jobs.job_steps import JobSteps
 from ghapp.workflow_jobs.page_views import (
@@ -221,10 +223,11 @@ def test_the_page_of_a_queued_job_explains_it_with_steps_as_sentences():
         *("abcdef0", "NoRunnerWithLabels", True),
     )
     assert page.why.sentence == "No runner has the label gpu."
+    assert page.why.fails == moment(NOW - 3600 + QUEUED_TOO_LONG_SECONDS, NOW)
     (step,) = page.steps
     assert (step.step, step.why, step.is_command) == (
         "Register a runner with the label gpu.",
-        "GitHub fails a job that waits for 24 hours.",
+        "GitHub assigns the job to such a runner.",
         False,
     )
     assert (page.started, page.ran, page.ended) == (None, "", None)

@@ -111,7 +111,9 @@ async def create(browser, github):
 
 async def test_a_browser_with_the_key_may_set_up(start):
     browser = start()
-    assert "Create the App" in (await browser.get("/setup")).text
+    page = (await browser.get("/setup")).text
+    assert "Create the App" in page
+    assert "watches nothing until\n<code>[[scopes]]</code>" in page, "an App of a personal account"
     assert (await browser.get("/")).headers["location"] == "setup", "the root redirects to /setup"
     assert (await browser.get("/orgs/acme")).headers["location"] == "../setup", "each page redirects to /setup"
     assert (await browser.get("/system")).headers["location"] == "setup"
