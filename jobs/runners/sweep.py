@@ -20,11 +20,12 @@ from ghapp.errors import (
 )
 from ghapp.github.response import PER_PAGE
 from ghapp.github.runner_list import ListResult, Progress, list_runners
-from ghapp.incidents.history import HistorySample, sample_without_list
+from ghapp.incidents.history import LATEST_SECONDS, HistorySample, sample_without_list
+from ghapp.incidents.interruptions import pause_spans
 from ghapp.incidents.settled import holds
 from ghapp.installations.installation import Installation
 from ghapp.installations.pacing import Purpose, least_interval, left, next_sweep_at, next_sweep_in
-from ghapp.loading.views import load_remaining_losses
+from ghapp.loading.views import load_remaining_losses, pause_changes
 from ghapp.log import logger
 from ghapp.report.metrics import SWEEP_BILLABLE_CALLS, SWEEP_CALLS, SWEEP_SECONDS, SWEEPS
 from ghapp.runners import absence
@@ -46,6 +47,9 @@ POINTS_SPENT = "as many calls were sent as GitHub permits in this minute"
 
 RECORDING_SECONDS = 2.0
 """Seconds of a job that are left for the record when a list takes too long."""
+
+RECENT_CHANGES = 200
+"""Entries of the audit log that a sweep reads, for pauses that ended in the last two hours."""
 
 FORGET_SECONDS = 600.0
 """While no list can be read, one sweep in so many seconds deletes what deliveries have left behind."""
@@ -271,6 +275,12 @@ async def _record_history(
 ) -> None:
     """Records the sample in the history; what Redis refuses is logged, because confirmations and remediation follow."""
     try:
+        if seen is not None:
+            pauses, entries = await gather(
+                context.fuses.pauses(installation.id), context.audit.latest(installation.id, RECENT_CHANGES)
+            )
+            spans = pause_spans(pause_changes(entries), pauses, began - LATEST_SECONDS, began)
+            seen = seen._replace(pauses=spans)
         await context.history.record(installation.id, seen, began)
     except StoreRefusedError as error:
         log.warning("history not recorded", installation=installation.id, org=installation.org, why=error.why)
