@@ -18,6 +18,7 @@ from ghapp.errors import (
     SpentLimit,
     StoreRefusedError,
 )
+from ghapp.github.installation_client import InstallationClient
 from ghapp.github.response import PER_PAGE
 from ghapp.github.runner_list import ListResult, Progress, list_runners
 from ghapp.incidents.history import LATEST_SECONDS, HistorySample, sample_without_list
@@ -135,9 +136,10 @@ async def _list_and_record(
     An error of GitHub or of `ghapp` itself is recorded in the survey, which keeps the last complete list.
     """
     survey, settled = await gather(context.runners.survey(installation.id), context.settled.of(installation.id))
+    clients = list[InstallationClient]()
     try:
         async with asyncio.timeout_at(ends):
-            observation = await _list(context, installation, progress)
+            observation = await _list(context, installation, progress, clients)
         if settled is not None and holds(settled, observation.digest, began):
             return await keep_judgement(context, installation, observation, survey, settled, began), None
         async with context.all_records(len(observation.runner_list.runners)):
@@ -162,7 +164,8 @@ async def _list_and_record(
         if began % FORGET_SECONDS < context.settings.of(installation.org).sweep.interval_seconds:
             await forget_unswept(context, installation)
         took = (context.clock() - began) * 1000
-        failed = SweepResult(installation.org, 0, 0, 0, 0, took, changed_pages=survey.changed_pages, flaw=reason)
+        calls = sum(each.sent for each in clients) or int(_asked_for_token(error))
+        failed = SweepResult(installation.org, 0, 0, calls, 0, took, changed_pages=survey.changed_pages, flaw=reason)
         return failed, sample_without_list(after, began)
 
 
@@ -192,8 +195,16 @@ async def _defer(
     )
 
 
-async def _list(context: JobContext, installation: Installation, progress: Progress) -> ListResult:
-    """Lists the runners; after a denied list, once more with a new token.
+def _asked_for_token(error: Exception) -> bool:
+    """True if GitHub was asked before the list, for a token, and gave none."""
+    is_own = isinstance(error, BudgetSpentError | InstallationSuspendedError)
+    return isinstance(error, GitHubError) and not is_own
+
+
+async def _list(
+    context: JobContext, installation: Installation, progress: Progress, clients: list[InstallationClient]
+) -> ListResult:
+    """Lists the runners; after a denied list, once more with a new token. Adds the clients that it used.
 
     The old token lacks permissions that were granted after it was issued.
 
@@ -204,16 +215,15 @@ async def _list(context: JobContext, installation: Installation, progress: Progr
     if installation.suspended:
         raise InstallationSuspendedError(f"{installation.org} suspended the App")
     concurrency = context.settings.of(installation.org).sweep.concurrency
-    installation_client = await context.installation_client(installation, Purpose.SWEEP)
+    clients.append(installation_client := await context.installation_client(installation, Purpose.SWEEP))
     try:
         return await list_runners(installation_client, context.pages, concurrency, progress)
     except PermissionMissingError as error:
         if not await installation_client.forget_token():
             raise
         log.info("token renewed", installation=installation.id, org=installation.org, why=str(error))
-    return await list_runners(
-        await context.installation_client(installation, Purpose.SWEEP), context.pages, concurrency, progress
-    )
+    clients.append(await context.installation_client(installation, Purpose.SWEEP))
+    return await list_runners(clients[-1], context.pages, concurrency, progress)
 
 
 async def _reason(context: JobContext, installation: Installation, error: Exception) -> Reason:
