@@ -72,6 +72,7 @@ class InstallationClient:
         installation: the installation, or another scope.
         token: the token's fingerprint: an ETag is valid for one token only.
         left_out: what was odd in the answers, until that is recorded.
+        sent: number of requests that were sent, also without a usable answer.
     """
 
     def __init__(
@@ -89,6 +90,7 @@ class InstallationClient:
         self._transport, self._token, self._token_cache = transport, token, token_cache
         self._limited, self._clock = limited, clock
         self._runners = f"{installation.api_path}/actions/runners"
+        self.sent = 0
 
     @property
     def key(self) -> int:
@@ -217,8 +219,13 @@ class InstallationClient:
 
     async def _send_once(self, method: str, path: str, once: Callable[[], Awaitable[GitHubResponse]]) -> GitHubResponse:
         is_settling = self._is_settling
+
+        async def sent_once() -> GitHubResponse:
+            self.sent += 1
+            return await once()
+
         try:
-            answer = await self._limited.send(method, once)
+            answer = await self._limited.send(method, sent_once)
         except UnauthorizedError:
             if not is_settling:
                 await self._token_cache.forget(self.installation.caller)

@@ -29,6 +29,7 @@ from ghapp.errors import (
     UnauthorizedError,
 )
 from ghapp.github.response import GitHubResponse
+from ghapp.installations.installation import accepted_text
 from ghapp.installations.rate_limit import rate_limit_wait
 from ghapp.proxies import through_proxy
 from ghapp.tls import trusted
@@ -174,7 +175,9 @@ def _answer_or_error(method: str, path: str, response: httpx.Response) -> GitHub
             raise UnauthorizedError(f"{method} {path}: GitHub does not accept our credentials")
         case 403:
             accepted = response.headers.get("x-accepted-github-permissions", "")
-            needs = f"; needs {accepted}" if accepted else ""  # a 403 of a proxy or an IP allow list names none
+            needs = (
+                f"; needs {accepted_text(accepted)}" if accepted else ""
+            )  # a 403 of a proxy or an IP allow list names none
             explanation = _message_of(response.content)
             raise PermissionMissingError(
                 f"{method} {path}: not permitted (403){needs}",

@@ -39,9 +39,9 @@ GET_HISTORY = Operation(
     "/v1/orgs/{org}/history",
     "Rollups of a pool, or of all: for each step runners by state, busy runners, queued jobs, runners lost and healed "
     "with the sum of the seconds it took, jobs taken with the sum of the seconds that they waited, deaths by cause, "
-    "and calls spent (of all pools only). The last day by default. Steps of 300 s are kept for a week, of 3600 s for "
-    "90 days; the default is 300 s up to two days. A span is cut to what is kept and to its latest 2,304 steps. A step "
-    "that no complete sweep covers is null.",
+    "calls spent (of all pools only), the seconds without a complete list, and those with remediation paused. The last "
+    "day by default. Steps of 300 s are kept for a week, of 3600 s for 90 days; the default is 300 s up to two days. A "
+    "span is cut to what is kept and to its latest 2,304 steps. A step that no complete sweep covers is null.",
     {
         200: Answer("The columns, one value for each step from `begin` to before `end`.", HistoryDocument),
         304: Answer("Nothing has changed."),

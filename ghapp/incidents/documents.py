@@ -68,6 +68,7 @@ class HistoryDocument(TypedDict):
     deaths: dict[str, list[int | None]]
     calls: list[int | None] | None
     blind_seconds: list[int | None]
+    paused_seconds: list[int | None]
 
 
 class HistorySpan(NamedTuple):
@@ -179,4 +180,5 @@ def history_document(
         "deaths": death_columns(found),
         "calls": count_column(found, "calls") if pool is None else None,
         "blind_seconds": count_column(found, "blind_seconds"),
+        "paused_seconds": count_column(found, "paused_seconds"),
     }

@@ -27,6 +27,7 @@ from ghapp.installations.pool_matching import (
     runner_pool,
 )
 from ghapp.remediation.healing import lost_since
+from ghapp.remediation.pause import PauseSpan
 from ghapp.remediation.status import is_loss_open, is_lost
 from ghapp.runners.evidence import Evidence, Survey, blind_spans
 from ghapp.runners.verdict import Limits, State, judge
@@ -46,10 +47,10 @@ GAUGES = ("healthy", "busy", "queued", "starting", "offline", "invalidated", "su
 """Positions of the gauges in a stored step; only ever appended. Runners by state without retired and healed ones, those
 of them that are busy, and queued jobs. Rare ones are last, because zeros at the end are not stored."""
 
-COUNTS = ("jobs", "waited_seconds", "calls", "lost", "healed", "heal_seconds", "blind_seconds")
+COUNTS = ("jobs", "waited_seconds", "calls", "lost", "healed", "heal_seconds", "blind_seconds", "paused_seconds")
 """Positions of the counts; only ever appended. Jobs that a runner took and the sum of their waits; calls to GitHub that
 count against its hourly limit; runners that were lost; losses whose successor came online, and the sum of the times
-that it took; the seconds that no complete list covers."""
+that it took; the seconds that no complete list covers; those in which remediation was paused."""
 
 LONGEST = ("longest_wait", "longest_heal")
 """The longest wait and the longest time to heal, in seconds. They are given as counts are; the greater one stays."""
@@ -330,7 +331,8 @@ class HistorySample(NamedTuple):
     """What one complete sweep adds: its gauges at `at`, by pool, and the counts of recent steps, by pool and step.
 
     `repeats` sweeps before it, the last one at `repeated_at`, found what the sample before has, and added none. `blind`
-    has the seconds of recent steps that no complete list covers. A sweep without a complete list has nothing else.
+    has the seconds of recent steps that no complete list covers, and `pauses` the recent times in which remediation was
+    paused. A sweep without a complete list has nothing else.
     """
 
     at: float
@@ -339,6 +341,7 @@ class HistorySample(NamedTuple):
     repeats: int = 0
     repeated_at: float = 0.0
     blind: Mapping[int, int] = MappingProxyType({})
+    pauses: tuple[PauseSpan, ...] = ()
 
 
 def sample(
@@ -388,8 +391,24 @@ def sample(
 
 def blind_steps(survey: Survey, since: float, at: float) -> dict[int, int]:
     """Returns by step the seconds that no complete list covers, of those from the step that contains `since` on."""
+    return _by_step(blind_spans(survey, at), since)
+
+
+def paused_steps(pauses: Iterable[PauseSpan], pool: str, at: float) -> dict[int, int]:
+    """Returns by step the seconds until `at` in which a pool was paused, alone or with all pools; of `*`: any pool."""
+    spans = sorted(
+        (each.begin, min(each.end, at)) for each in pauses if ALL_POOLS in (pool, each.pool) or each.pool == pool
+    )
+    separate, until = list[tuple[float, float]](), 0.0
+    for begin, end in spans:
+        separate.append((max(begin, until), end))
+        until = max(until, end)
+    return _by_step(separate, 0.0)
+
+
+def _by_step(spans: Iterable[tuple[float, float]], since: float) -> dict[int, int]:
     found: dict[int, float] = defaultdict(float)
-    for begin, end in blind_spans(survey, at):
+    for begin, end in spans:
         for step in range(step_of(max(begin, since)), ceil(end), STEP_SECONDS):
             found[step] += max(0.0, min(end, step + STEP_SECONDS) - max(begin, step))
     return {step: round(seconds) for step, seconds in found.items() if round(seconds)}

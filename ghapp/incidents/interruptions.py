@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from ghapp.incidents.incident import LossIncident
 from ghapp.installations.pool_matching import ALL_POOLS
-from ghapp.remediation.pause import Pause
+from ghapp.remediation.pause import Pause, PauseSpan
 from ghapp.runners.evidence import Survey
 from ghapp.wording import time_of
 
@@ -34,7 +34,7 @@ class PauseChange(NamedTuple):
     result: str = ""
 
 
-class _PauseSpan(NamedTuple):
+class _EndedPause(NamedTuple):
     """A pause that is over: the change that began it, and when it ended."""
 
     begun: PauseChange
@@ -78,6 +78,22 @@ def interruptions_of(
     return sorted(found)
 
 
+def pause_spans(
+    changes: Sequence[PauseChange], pauses: Mapping[str, Pause], since: float, now: float
+) -> tuple[PauseSpan, ...]:
+    """Returns the times in which remediation was paused, of those from `since` to `now`.
+
+    Args:
+        changes: from the audit log, in any order.
+        pauses: those in effect now, by pool; `*` for the whole organization.
+        since: epoch seconds.
+        now: epoch seconds.
+    """
+    ended = [PauseSpan(each.begun.pool, each.begun.at, each.end) for each in _ended_pauses(changes, now)]
+    lasting = [PauseSpan(pool, each.at, now) for pool, each in pauses.items()]
+    return tuple(each._replace(begin=max(each.begin, since)) for each in (*ended, *lasting) if each.end > since)
+
+
 def _held(incident: LossIncident, pause: Pause) -> bool:
     """True if a pause that is in effect began before an incident that is open: no change within it shows it."""
     return incident.ended is None and pause.at < incident.began
@@ -104,7 +120,7 @@ def _why(pause: Pause | PauseChange) -> str:
 
 def _over(changes: Sequence[PauseChange], pools: Collection[str], began: float, until: float) -> Iterator[Interruption]:
     """Yields what no change within the incident shows: that a pause was there already, and that it ended by itself."""
-    for begun, end, ended_by_itself in _spans_of_pauses(changes, until):
+    for begun, end, ended_by_itself in _ended_pauses(changes, until):
         if begun.pool not in pools or not began <= end:
             continue
         if begun.at < began:
@@ -113,7 +129,7 @@ def _over(changes: Sequence[PauseChange], pools: Collection[str], began: float, 
             yield Interruption(end, RESUME, f"The pause of remediation{_where(begun.pool)} ended by itself")
 
 
-def _spans_of_pauses(changes: Iterable[PauseChange], until: float) -> Iterator[_PauseSpan]:
+def _ended_pauses(changes: Iterable[PauseChange], until: float) -> Iterator[_EndedPause]:
     """Yields the pauses that were over at `until`, in the order of their ends."""
     running = dict[str, tuple[PauseChange, float | None]]()  # by pool: what began it, and when it ends by itself
     for change in sorted(changes, key=lambda each: each.at):
@@ -127,15 +143,15 @@ def _spans_of_pauses(changes: Iterable[PauseChange], until: float) -> Iterator[_
             ended = [*running] if change.pool == ALL_POOLS else [change.pool]
             for pool in ended:
                 if pool in running:
-                    yield _PauseSpan(running.pop(pool)[0], change.at, ended_by_itself=False)
+                    yield _EndedPause(running.pop(pool)[0], change.at, ended_by_itself=False)
     yield from _ended_by_themselves(running, until)
 
 
-def _ended_by_themselves(running: dict[str, tuple[PauseChange, float | None]], until: float) -> Iterator[_PauseSpan]:
+def _ended_by_themselves(running: dict[str, tuple[PauseChange, float | None]], until: float) -> Iterator[_EndedPause]:
     """Removes the pauses whose end came by then, and yields them, the earliest end first."""
     ends = sorted((end, pool) for pool, (_, end) in running.items() if end is not None and end <= until)
     for end, pool in ends:
-        yield _PauseSpan(running.pop(pool)[0], end, ended_by_itself=True)
+        yield _EndedPause(running.pop(pool)[0], end, ended_by_itself=True)
 
 
 def _earlier(pool: str, pause: Pause | PauseChange, began: float) -> Interruption:

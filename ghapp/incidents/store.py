@@ -36,6 +36,7 @@ from ghapp.incidents.history import (
     at_least,
     folded,
     joined,
+    paused_steps,
     repeated,
     sampled,
     step_of,
@@ -215,6 +216,10 @@ class HistoryStore:
                 repeats = {(pool, step_of(seen.repeated_at)) for pool in own}
             for place in product(own, seen.blind):
                 counts[place]["blind_seconds"] = seen.blind[place[1]]
+            pauses = [each._replace(pool=each.pool if each.pool in own else OTHER_POOL) for each in seen.pauses]
+            for pool in own if pauses else ():
+                for at, seconds in paused_steps(pauses, pool, now).items():
+                    counts[pool, at]["paused_seconds"] = seconds
             for (pool, step), values in seen.counts.items():
                 here = counts[pool if pool in own else OTHER_POOL, step]
                 for name, number in values.items():

@@ -33,6 +33,23 @@ RUNNERS = {ScopeKind.ORGANIZATION: "organization_self_hosted_runners", ScopeKind
 enterprise are closed to Apps: its token has them.
 """
 
+
+def permission_text(name: str, level: str) -> str:
+    """Returns a permission for people: its name never stands without its level."""
+    return f"{name}: {level}"
+
+
+def accepted_text(header: str) -> str:
+    """Returns GitHub's `x-accepted-github-permissions`, such as `checks=write`, as `permission_text` has it."""
+    return header.replace("=", ": ")
+
+
+def runners_permission(kind: ScopeKind) -> str:
+    """Returns the permission by which runners are read, at the level that is requested; empty for an enterprise."""
+    name = RUNNERS.get(kind)
+    return "" if name is None else permission_text(name, NEEDED.get(name, "read"))
+
+
 PERSON = "User"
 """GitHub's type of a person's account."""
 
@@ -160,9 +177,9 @@ class Installation:
         What its installation lacks is reported there.
         """
         if self.kind is not ScopeKind.ORGANIZATION:
-            return [] if self.may_read_runners() else [f"{RUNNERS[self.kind]}: read"]
+            return [] if self.may_read_runners() else [runners_permission(self.kind)]
         needed = {name: level for name, level in NEEDED.items() if not (self.is_personal and name in RUNNERS.values())}
-        return [f"{name}: {level}" for name, level in needed.items() if not self.may(name, level)]
+        return [permission_text(name, level) for name, level in needed.items() if not self.may(name, level)]
 
 
 def repository_scope(parent: Installation, repository_id: int, name: str, called: str) -> Installation:

@@ -15,6 +15,7 @@ from ghapp.gate.active_shard import ACTIVE_SECONDS
 from ghapp.gate.gate_states import GateState, gate_states
 from ghapp.gate.judgement import ActiveShardSources, GateRequest, failing_text, shard_roles
 from ghapp.gate.shard_status import LOOP_SECONDS, ShardInputs, TakenJob, has_shards, shard_statuses
+from ghapp.incidents.interruptions import PAUSE, RESUME, PauseChange
 from ghapp.installations.installation import Installation
 from ghapp.installations.pool_matching import NamespaceRule, PoolMatcher, namespaces_of
 from ghapp.installations.scope import ScopeKind
@@ -32,6 +33,7 @@ from ghapp.runners.evidence import Evidence
 from ghapp.runners.next_attempt import next_attempt
 from ghapp.runners.verdict import State
 from ghapp.settings import PoolSettings, Settings
+from ghapp.store.audit import BEGUN, AuditEntry
 from ghapp.store.stores import Stores
 from ghapp.workflow_jobs.capacity import AvailableRunner
 from ghapp.workflow_jobs.demand import UnservedJob, demand
@@ -69,6 +71,15 @@ async def load_org_view(stores: Stores, installation: Installation, settings: Se
         end_dates=end_dates,
         version_limits=policy.versions,
     )
+
+
+def pause_changes(entries: Iterable[AuditEntry]) -> list[PauseChange]:
+    """Returns the pauses and resumptions among the entries of the audit log."""
+    return [
+        PauseChange(each.at, each.who, each.action, each.subject, each.why, each.until, each.result)
+        for each in entries
+        if each.action in (PAUSE, RESUME) and each.result != BEGUN
+    ]
 
 
 async def load_current_runners(

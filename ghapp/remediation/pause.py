@@ -52,6 +52,14 @@ class Pause:
         return end > other_end and end - other_end >= SHORTEST_PAUSE_SECONDS
 
 
+class PauseSpan(NamedTuple):
+    """A time in which a pool was paused, or all pools (`*`): from `begin` to `end` (epoch seconds)."""
+
+    pool: str
+    begin: float
+    end: float
+
+
 class PauseResult(StrEnum):
     """What a request for a pause did."""
 

@@ -174,7 +174,7 @@ def _blind(fleet: FleetView, now: float) -> Iterator[Headline]:
     if fleet.is_stale(now):
         keeps = "the state of the runners is unknown, and none is removed or replaced"
     link = fleet.settings_page if reason in NEEDS_AN_OWNER else ""
-    has_own_step = bool(link) or "`" in known.fix or known.fix.startswith(BY_ITSELF)
+    has_own_step = bool(link) or "`ghapp" in known.fix or known.fix.startswith(BY_ITSELF)
     yield Headline(
         HeadlineKind.BLIND,
         Severity.CRITICAL if is_critical else Severity.ATTENTION,

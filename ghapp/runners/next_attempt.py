@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from ghapp.installations.installation import Installation
+from ghapp.installations.installation import Installation, runners_permission
 from ghapp.installations.scope import ScopeKind, kind_of
 from ghapp.runners.evidence import Survey
 from ghapp.runners.verdict import Reason
@@ -31,7 +31,7 @@ class Blindness(NamedTuple):
 BLINDNESS: Mapping[str, Blindness] = {
     Reason.PERMISSION_MISSING: Blindness(
         "the App may not read the organization's runners",
-        "sweeps resume by themselves once an owner grants the App organization_self_hosted_runners",
+        f"sweeps resume by themselves once an owner grants the App `{runners_permission(ScopeKind.ORGANIZATION)}`",
     ),
     Reason.INSTALLATION_SUSPENDED: Blindness(
         "the App is suspended in the organization", "sweeps resume by themselves once an owner unsuspends the App"
@@ -86,8 +86,8 @@ BLINDNESS: Mapping[str, Blindness] = {
 _OF_REPOSITORIES: Mapping[str, Blindness] = {
     Reason.PERMISSION_MISSING: Blindness(
         "the App may not read the repository's runners",
-        "set Repository: Administration to read in the App's settings, and to read and write if lost runners are to be "
-        "removed; sweeps begin by themselves once an owner accepts it",
+        f"set Repository: Administration (`{runners_permission(ScopeKind.REPOSITORY)}`) in the App's settings, or read "
+        "and write if lost runners are to be removed; sweeps begin by themselves once an owner accepts it",
     ),
     Reason.INSTALLATION_GONE: Blindness(
         "the repository was deleted, or the App does not see it any more",

@@ -10,6 +10,7 @@ from collections.abc import Collection
 from enum import Enum
 from typing import NamedTuple
 
+from ghapp.installations.installation import accepted_text
 from ghapp.installations.scope import Scope, ScopeKind
 
 
@@ -64,5 +65,5 @@ def needed(right: Right, scope: Scope, scopes: Collection[str] | None, accepted:
         kind = "" if scopes is not None else " (a classic one: GitHub shows this to no other token)"
         return f"with the scope {need.scope}{kind}"
     if accepted:
-        return f"with the permission {accepted}"
+        return f"with the permission {accepted_text(accepted)}"
     return f"with the permission {need.permission}, or a classic one with the scope {need.scope}"

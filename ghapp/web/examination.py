@@ -20,8 +20,8 @@ log = logger(__name__)
 FRESH_SECONDS, WITH_PROBLEMS_SECONDS = 60.0, 15.0
 """Between two examinations while the page is open; the second while there is a problem, so that its end is seen."""
 
-SHOWN_SECONDS = 90.0
-"""Older findings are not shown: what they report may have healed since."""
+CURRENT_SECONDS = 90.0
+"""Older findings are shown as those of before: what they report may have healed since."""
 
 NOW_SECONDS = 5.0
 """Findings of an examination that began so recently are of now."""
@@ -87,10 +87,14 @@ async def in_own_thread(examine: Callable[[], Sequence[FindingLike]]) -> Sequenc
 
 
 class Examined(NamedTuple):
-    """Findings, and when their examination was begun (epoch seconds); None while there are none of now."""
+    """The last findings, and when their examination was begun (epoch seconds); both None before the first.
+
+    `is_running`: True while another examination runs.
+    """
 
     findings: Sequence[FindingLike] | None = None
     at: float | None = None
+    is_running: bool = False
 
 
 class Examination:
@@ -103,11 +107,10 @@ class Examination:
         self._running: asyncio.Task[None] | None = None
 
     def latest(self) -> Examined:
-        """Returns the last findings at once, if they are not too old; begins another examination when it is due."""
+        """Returns the last findings at once, however old; begins another examination when it is due."""
         has_problems = any(each.status != "ok" for each in self._last.findings or ())
-        now = self._begin_after(WITH_PROBLEMS_SECONDS if has_problems else FRESH_SECONDS)
-        is_old = self._last.at is not None and not 0.0 <= now - self._last.at < SHOWN_SECONDS
-        return Examined() if is_old else self._last
+        self._begin_after(WITH_PROBLEMS_SECONDS if has_problems else FRESH_SECONDS)
+        return self._last._replace(is_running=self._running is not None)
 
     async def of_now(self) -> Sequence[FindingLike] | None:
         """Waits for findings of now, and returns them; None if the examination failed, or nothing can be examined."""
@@ -116,14 +119,13 @@ class Examination:
             await asyncio.shield(self._running)
         return self._last.findings if self._last.at == self._begun_at else None
 
-    def _begin_after(self, seconds: float) -> float:
-        """Begins an examination if none runs and the last one began so long ago; returns the time."""
+    def _begin_after(self, seconds: float) -> None:
+        """Begins an examination if none runs and the last one began so long ago."""
         now = self._clock()
         is_due = not 0.0 <= now - self._begun_at < seconds  # or the clock jumped back
         if self._examine is not None and self._running is None and is_due:
             self._begun_at = now
             self._running = asyncio.create_task(self._run(self._examine, now))
-        return now
 
     async def _run(self, examine: Examine, at: float) -> None:
         try:

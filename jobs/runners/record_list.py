@@ -21,6 +21,7 @@ from ghapp.report.remaining_losses import RemainingLosses
 from ghapp.runners import absence
 from ghapp.runners.absence import NO_ABSENT_RUNNERS, AbsentRunners, GetResult, RunnerList
 from ghapp.runners.evidence import Evidence, Survey, is_absent
+from ghapp.runners.next_attempt import blindness_of
 from ghapp.runners.outdated import refusals, version_ended
 from ghapp.runners.remains import RemainsKind
 from ghapp.store.presses import FAILED
@@ -82,7 +83,11 @@ class SweepResult:
     def outcome(self) -> str:
         """What it found and what remains lost, in words: of "Sweep now"."""
         calls = counted(self.calls, "call")
-        found = f"{FAILED}{self.flaw}, {calls}" if self.flaw else f"found {self.absent.in_words}, {calls}"
+        found = f"found {self.absent.in_words}, {calls}"
+        if self.flaw:
+            asked = calls if self.calls else "GitHub was not asked"
+            meaning = blindness_of(self.flaw, self.org).meaning
+            found = f"{FAILED}{meaning} ({self.flaw}); nothing is confirmed, removed or replaced by it, {asked}"
         return f"{found}; {self.losses.in_words}" if self.losses is not None and self.losses.runners else found
 
     def logged(self) -> dict[str, object]:

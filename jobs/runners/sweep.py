@@ -18,13 +18,15 @@ from ghapp.errors import (
     SpentLimit,
     StoreRefusedError,
 )
+from ghapp.github.installation_client import InstallationClient
 from ghapp.github.response import PER_PAGE
 from ghapp.github.runner_list import ListResult, Progress, list_runners
-from ghapp.incidents.history import HistorySample, sample_without_list
+from ghapp.incidents.history import LATEST_SECONDS, HistorySample, sample_without_list
+from ghapp.incidents.interruptions import pause_spans
 from ghapp.incidents.settled import holds
 from ghapp.installations.installation import Installation
 from ghapp.installations.pacing import Purpose, least_interval, left, next_sweep_at, next_sweep_in
-from ghapp.loading.views import load_remaining_losses
+from ghapp.loading.views import load_remaining_losses, pause_changes
 from ghapp.log import logger
 from ghapp.report.metrics import SWEEP_BILLABLE_CALLS, SWEEP_CALLS, SWEEP_SECONDS, SWEEPS
 from ghapp.runners import absence
@@ -46,6 +48,9 @@ POINTS_SPENT = "as many calls were sent as GitHub permits in this minute"
 
 RECORDING_SECONDS = 2.0
 """Seconds of a job that are left for the record when a list takes too long."""
+
+RECENT_CHANGES = 200
+"""Entries of the audit log that a sweep reads, for pauses that ended in the last two hours."""
 
 FORGET_SECONDS = 600.0
 """While no list can be read, one sweep in so many seconds deletes what deliveries have left behind."""
@@ -131,9 +136,10 @@ async def _list_and_record(
     An error of GitHub or of `ghapp` itself is recorded in the survey, which keeps the last complete list.
     """
     survey, settled = await gather(context.runners.survey(installation.id), context.settled.of(installation.id))
+    clients = list[InstallationClient]()
     try:
         async with asyncio.timeout_at(ends):
-            observation = await _list(context, installation, progress)
+            observation = await _list(context, installation, progress, clients)
         if settled is not None and holds(settled, observation.digest, began):
             return await keep_judgement(context, installation, observation, survey, settled, began), None
         async with context.all_records(len(observation.runner_list.runners)):
@@ -158,7 +164,8 @@ async def _list_and_record(
         if began % FORGET_SECONDS < context.settings.of(installation.org).sweep.interval_seconds:
             await forget_unswept(context, installation)
         took = (context.clock() - began) * 1000
-        failed = SweepResult(installation.org, 0, 0, 0, 0, took, changed_pages=survey.changed_pages, flaw=reason)
+        calls = sum(each.sent for each in clients) or int(_asked_for_token(error))
+        failed = SweepResult(installation.org, 0, 0, calls, 0, took, changed_pages=survey.changed_pages, flaw=reason)
         return failed, sample_without_list(after, began)
 
 
@@ -188,8 +195,16 @@ async def _defer(
     )
 
 
-async def _list(context: JobContext, installation: Installation, progress: Progress) -> ListResult:
-    """Lists the runners; after a denied list, once more with a new token.
+def _asked_for_token(error: Exception) -> bool:
+    """True if GitHub was asked before the list, for a token, and gave none."""
+    is_own = isinstance(error, BudgetSpentError | InstallationSuspendedError)
+    return isinstance(error, GitHubError) and not is_own
+
+
+async def _list(
+    context: JobContext, installation: Installation, progress: Progress, clients: list[InstallationClient]
+) -> ListResult:
+    """Lists the runners; after a denied list, once more with a new token. Adds the clients that it used.
 
     The old token lacks permissions that were granted after it was issued.
 
@@ -200,16 +215,15 @@ async def _list(context: JobContext, installation: Installation, progress: Progr
     if installation.suspended:
         raise InstallationSuspendedError(f"{installation.org} suspended the App")
     concurrency = context.settings.of(installation.org).sweep.concurrency
-    installation_client = await context.installation_client(installation, Purpose.SWEEP)
+    clients.append(installation_client := await context.installation_client(installation, Purpose.SWEEP))
     try:
         return await list_runners(installation_client, context.pages, concurrency, progress)
     except PermissionMissingError as error:
         if not await installation_client.forget_token():
             raise
         log.info("token renewed", installation=installation.id, org=installation.org, why=str(error))
-    return await list_runners(
-        await context.installation_client(installation, Purpose.SWEEP), context.pages, concurrency, progress
-    )
+    clients.append(await context.installation_client(installation, Purpose.SWEEP))
+    return await list_runners(clients[-1], context.pages, concurrency, progress)
 
 
 async def _reason(context: JobContext, installation: Installation, error: Exception) -> Reason:
@@ -271,6 +285,12 @@ async def _record_history(
 ) -> None:
     """Records the sample in the history; what Redis refuses is logged, because confirmations and remediation follow."""
     try:
+        if seen is not None:
+            pauses, entries = await gather(
+                context.fuses.pauses(installation.id), context.audit.latest(installation.id, RECENT_CHANGES)
+            )
+            spans = pause_spans(pause_changes(entries), pauses, began - LATEST_SECONDS, began)
+            seen = seen._replace(pauses=spans)
         await context.history.record(installation.id, seen, began)
     except StoreRefusedError as error:
         log.warning("history not recorded", installation=installation.id, org=installation.org, why=error.why)

@@ -100,7 +100,7 @@ def test_each_span_is_drawn_and_a_day_without_a_flaw_that_axe_finds(open_page, f
     page.goto(f"{fleet.base}/orgs/acme/history?span={span}")
     drawn = charts(page)
     rare = ["chart-heal-seconds", "chart-deaths"] if span == "hour" else []  # an hour may have no loss
-    names = ("runners", "losses", "heal-seconds", "queued", "wait", "deaths", "calls")
+    names = ("runners", "wrong", "losses", "heal-seconds", "queued", "wait", "deaths", "calls")
     assert [each for each in drawn if each not in rare] == [
         f"chart-{each}" for each in names if f"chart-{each}" not in rare
     ]
@@ -143,20 +143,19 @@ def test_a_chart_that_a_live_page_replaced_is_drawn_again_and_the_others_stay(op
     assert page.evaluate("document.querySelector('#chart-calls canvas').kept") is True
 
 
-LONE_STEP = """([at, value, blind]) => {
-  const place = document.querySelector("#chart-runners [data-chart]");
+LONE_STEP = """([chart, at, values, marked]) => {
+  const place = document.querySelector(`${chart} [data-chart]`);
   const given = JSON.parse(place.dataset.chart);
-  given.series.forEach((each) => each.values = each.values.map((_, step) => step === at ? value : null));
-  given.marks.forEach((each) => each.values = each.values.map((_, step) => step === at ? value / 2 : null));
-  given.blind = blind;
+  given.series.forEach((each, number) => each.values = each.values.map((_, step) => step === at ? values[number] ?? 0 : null));
+  given.strips = marked.map((colour) => ({ colour, steps: [at] }));
   const copy = place.cloneNode(false);
   copy.hidden = true;
   copy.dataset.chart = JSON.stringify(given);
   place.replaceWith(copy);
   document.dispatchEvent(new Event("htmx:afterSwap"));
 }"""
-PAINTED = """(colour) => {
-  const canvas = document.querySelector("#chart-runners canvas");
+PAINTED = """([chart, colour]) => {
+  const canvas = document.querySelector(`${chart} canvas`);
   const copy = Object.assign(document.createElement("canvas"), { width: canvas.width, height: canvas.height });
   const drawn = copy.getContext("2d", { willReadFrequently: true });
   drawn.fillStyle = getComputedStyle(document.documentElement).getPropertyValue(colour);
@@ -171,26 +170,49 @@ PAINTED = """(colour) => {
 
 
 @pytest.mark.xdist_group("browser-history")
-@pytest.mark.parametrize("at", [5, SPANS["hour"] - 1], ids=["between gaps", "the last one"])
-def test_one_step_of_the_runners_is_drawn_as_an_area(open_page, fleet, at):  # noqa: F811
+@pytest.mark.parametrize(
+    ("chart", "span", "at", "values", "colours"),
+    [
+        ("#chart-runners", "hour", 5, [12], ["healthy"]),
+        ("#chart-runners", "hour", SPANS["hour"] - 1, [12], ["healthy"]),
+        ("#chart-wrong", "day", 5, [7, 7, 0, 7], ["invalidated", "suspect", "unknown"]),
+        ("#chart-wrong", "day", SPANS["day"] - 1, [1, 7], ["invalidated", "suspect"]),
+        ("#chart-wait", "hour", 5, [5, 90], ["line-1", "line-2"]),
+        ("#chart-wait", "day", 5, [5, 90], ["line-1", "line-2"]),
+        ("#chart-wait", "day", SPANS["day"] - 1, [90, 90], ["line-2"]),
+    ],
+)
+def test_a_step_between_gaps_is_seen(open_page, fleet, chart, span, at, values, colours):  # noqa: F811
     page = open_page()
-    page.goto(f"{fleet.base}/orgs/acme/history?span=hour")
+    page.goto(f"{fleet.base}/orgs/acme/history?span={span}")
     charts(page)
-    page.evaluate(LONE_STEP, [at, 12, []])
+    page.evaluate(LONE_STEP, [chart, at, values, []])
     charts(page)
-    assert wait_for(lambda: page.evaluate(PAINTED, "--chart-healthy") > 100, 5)
-    assert page.evaluate(PAINTED, "--chart-invalidated") > 10, "the most lost at once, over the area"
-    assert page.evaluate(PAINTED, "--chart-blind") <= 1, "the swatch itself"
+    for colour in colours:
+        assert wait_for(lambda colour=colour: page.evaluate(PAINTED, [chart, f"--chart-{colour}"]) > 5, 5), colour
+    assert page.evaluate(PAINTED, [chart, "--chart-blind"]) <= 1, "the swatch itself"
 
 
 @pytest.mark.xdist_group("browser-history")
-def test_a_step_with_time_without_a_complete_list_is_marked(open_page, fleet):  # noqa: F811
+def test_a_step_without_a_complete_list_or_with_remediation_paused_is_marked(open_page, fleet):  # noqa: F811
     page = open_page()
     page.goto(f"{fleet.base}/orgs/acme/history?span=hour")
     charts(page)
-    page.evaluate(LONE_STEP, [4, 12, [4]])
+    page.evaluate(LONE_STEP, ["#chart-runners", 4, [12], ["blind", "paused"]])
     charts(page)
-    assert wait_for(lambda: page.evaluate(PAINTED, "--chart-blind") > 100, 5)
+    for colour in ("blind", "paused"):
+        assert wait_for(lambda colour=colour: page.evaluate(PAINTED, ["#chart-runners", f"--chart-{colour}"]) > 100, 5)
+
+
+@pytest.mark.xdist_group("browser-history")
+def test_the_legend_names_the_step_that_it_shows(open_page, fleet):  # noqa: F811
+    page = open_page()
+    page.goto(f"{fleet.base}/orgs/acme/history?span=hour")
+    charts(page)
+    shown = page.locator("#chart-runners .u-legend tr").first
+    expect(shown).to_have_text(re.compile(r"^Step from\d{4}-\d\d-\d\d \d\d:\d\d UTC \(the latest\)$"))
+    page.locator("#chart-runners .u-over").hover(position={"x": 5, "y": 5})
+    expect(shown).to_have_text(re.compile(r" UTC$"))
 
 
 @pytest.mark.xdist_group("browser-history")

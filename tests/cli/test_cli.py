@@ -207,7 +207,7 @@ def test_a_key_of_another_app_is_reported_in_one_line(tmp_path):
         away = ghapp("sweep", **{**theirs, **ours, "GHAPP_GITHUB_API_URL": "http://127.0.0.1:1/api/v3"})
         assert "check GHAPP_GITHUB_API_URL" in one_line(away, 1)
         assert asyncio.run(audited(url, sandbox.installation_id())) == [
-            ("command", "sweep", "failed: GitHubUnavailable"),
+            ("command", "sweep", "failed: GitHub does not answer"),
             ("command", "sweep", "found no suspect"),
         ]
         unknown = ghapp("sweep", "--org", "unknown", **{**theirs, **ours})

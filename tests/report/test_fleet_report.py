@@ -449,7 +449,7 @@ def test_the_summary_names_the_obstacle_to_sweeps_and_the_next_attempt_also_if_i
     assert why.startswith(
         "- **Runners cannot be read: the App may not read the organization's runners (PermissionMissing);"
     )
-    assert why.endswith(" once an owner grants the App `organization_self_hosted_runners`: `ghapp doctor`")
+    assert why.endswith(" once an owner grants the App `organization_self_hosted_runners: write`: `ghapp doctor`")
 
 
 def test_the_time_of_the_list_and_of_the_next_attempt_do_not_change_the_digest():

@@ -73,7 +73,11 @@ class Driver(Acting):
         if at == self.store.due:
             return
         self.store.due = at
-        self.engine.after(max(0.0, at - self.clock()), Tick(self, at))
+        self.wait_for_due()
+
+    def wait_for_due(self) -> None:
+        """The scheduler looks every second, by our clock: after a jump the due time is another true time."""
+        self.engine.after(max(0.0, self.store.due - self.clock()), Tick(self, self.store.due))
 
     def sweep(self, me: Process, due_at: float | None = None) -> Steps:
         if not (yield from self.hold(me, "sweep")):

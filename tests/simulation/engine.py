@@ -213,7 +213,7 @@ class Engine:
 
     def _jump(self, skew: float) -> None:
         self.skew = skew
-        self.driver.due_at(self.store.due)
+        self.driver.wait_for_due()
 
     def _discover_installation(self) -> None:
         """By a delivery at once, or by the next discovery."""

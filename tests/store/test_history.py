@@ -11,6 +11,7 @@ from ghapp.deaths.store import Deaths
 from ghapp.incidents.history import HOUR_SECONDS, MOST_POOLS, STEP_SECONDS, HistorySample, bucket_of, counted, step_of
 from ghapp.incidents.store import FORGOTTEN_SECONDS, JOINED_AFTER_SECONDS, HistoryStore
 from ghapp.installations.pool_matching import ALL_POOLS, OTHER_POOL
+from ghapp.remediation.pause import PauseSpan
 from ghapp.store import keys, metric_counters
 from ghapp.store.budget import Budget
 from ghapp.store.quarantine import Quarantine
@@ -123,6 +124,18 @@ async def test_time_without_a_complete_list_is_in_the_steps_of_all_pools_once(re
         step = (await five_minutes(redis, pool))[STEP]
         assert (step.samples, step.count("blind_seconds")) == (2, 180)
     assert sum(hour.count("blind_seconds") for hour in (await hours(redis)).values()) == 180
+
+
+async def test_paused_time_is_in_the_steps_of_its_pool_and_of_all_pools(redis):
+    history = HistoryStore(redis)
+    both = {pool: {"healthy": 3} for pool in (POOL, "gpu", ALL_POOLS)}
+    for end in (STEP + 60, STEP + 100):
+        pauses = (PauseSpan("gpu", STEP + 20, end), PauseSpan("without-a-history", STEP, STEP + 30))
+        await history.record(ORG, HistorySample(STEP + 120, both, {}, pauses=pauses), STEP + 120)
+    found = {pool: await five_minutes(redis, pool) for pool in (POOL, "gpu", OTHER_POOL, ALL_POOLS)}
+    paused = {pool: steps[STEP].count("paused_seconds") for pool, steps in found.items()}
+    assert paused == {POOL: 0, "gpu": 80, OTHER_POOL: 30, ALL_POOLS: 100}
+    assert (await hours(redis, "gpu"))[step_of(STEP, HOUR_SECONDS)].count("paused_seconds") == 80
 
 
 async def test_a_job_whose_record_is_unreadable_is_counted_and_recorded(redis):

@@ -45,6 +45,9 @@ log = logger(__name__)
 
 LARGEST_FORM_BYTES = 16 * 1024
 LONGEST_WHY, LONGEST_ID = 500, 64
+DEPTHS = tuple("123456789")
+"""How deep the page is that asks for an outcome: links in it are relative to that page."""
+
 STOP_POLLING = 286
 """htmx shows such an answer, and asks no more."""
 
@@ -154,12 +157,13 @@ class Buttons:
         press = await self._data.press(visit.org_state, request.path_params["press_id"][:LONGEST_ID])
         lost = "The outcome is no longer known; the list of changes may have it."
         text = lost if press is None else banner(press, self._host.clock())
-        headers = layout.headers(scripts=True)
+        headers, depth = layout.headers(scripts=True), visit.query.get("depth", "")
+        base = f"{'../' * int(depth)}{visit.path}" if depth in DEPTHS else ""
         if not text:
             return Response(status_code=204, headers=headers)
         is_waiting = press is not None and not press.outcome
         status = HTTPStatus.OK if is_waiting else STOP_POLLING
-        return HTMLResponse(layout.render("outcome.html", text=text), status, headers)
+        return HTMLResponse(layout.render("outcome.html", text=text, base=base), status, headers)
 
     # Pause and resume.
 

@@ -19,7 +19,7 @@ from ghapp.deliveries.store import DeadLetter
 from ghapp.incidents.fold import IncidentsById, observed, outdated
 from ghapp.incidents.history import HOUR_SECONDS, HistoryStep, step_of
 from ghapp.incidents.incident import LossIncident, is_unrecorded
-from ghapp.incidents.interruptions import PAUSE, RESUME, Interruption, PauseChange, interruptions_of
+from ghapp.incidents.interruptions import Interruption, interruptions_of
 from ghapp.incidents.page_views import open_incidents
 from ghapp.incidents.texts import losses_in
 from ghapp.installations.installation import Installation
@@ -29,7 +29,7 @@ from ghapp.installations.scope import reading_order
 from ghapp.leaks.documents import LeakedPod
 from ghapp.leaks.page_views import LeaksView, leaks_view
 from ghapp.leaks.reaper_status import DAY_SECONDS
-from ghapp.loading.views import FleetFacts, fleet_view, load_fleet_facts, load_leaked_pods
+from ghapp.loading.views import FleetFacts, fleet_view, load_fleet_facts, load_leaked_pods, pause_changes
 from ghapp.notifications.event_ids import death_id
 from ghapp.pods.page_views import ClusterView, PhantomLine, cluster_view, phantoms_named, possible_phantom_text
 from ghapp.queue.jobs import Load
@@ -40,8 +40,8 @@ from ghapp.runners.evidence import Evidence
 from ghapp.runners.page_views import RunnerLine, lines
 from ghapp.settings import Settings
 from ghapp.store import keys
-from ghapp.store.audit import BEGUN, AuditEntry, ChangeOutcome, Channel, Trail
 from ghapp.store.audit import MOST as MOST_ENTRIES
+from ghapp.store.audit import AuditEntry, ChangeOutcome, Channel, Trail
 from ghapp.store.presses import Press
 from ghapp.store.stores import Stores
 from ghapp.web.cache import Cache
@@ -202,13 +202,8 @@ class PageData:
     async def interruptions(self, org_state: OrgState, incident: LossIncident) -> list[Interruption]:
         """Returns what held up the replacements of an incident from outside."""
         entries = await self.audited(org_state.installation.id, MOST_ENTRIES)
-        changes = [
-            PauseChange(each.at, each.who, each.action, each.subject, each.why, each.until, each.result)
-            for each in entries
-            if each.action in (PAUSE, RESUME) and each.result != BEGUN
-        ]
         view = org_state.view
-        return interruptions_of(incident, changes, view.pauses, view.survey, self._clock())
+        return interruptions_of(incident, pause_changes(entries), view.pauses, view.survey, self._clock())
 
     async def gates(self, org_state: OrgState, reads: Callable[[str], bool]) -> list[PoolGates]:
         """Returns the gates of all blue/green pools, with the names of the repositories that a visitor reads.

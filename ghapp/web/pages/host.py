@@ -149,6 +149,7 @@ class PageHost:
     ) -> PageShell:
         """Returns the frame of a page."""
         root = layout.root_of(request.url.path)
+        depth = root.count("../")  # of the page into which the outcome is put
         here = f"{root}{request.url.path.lstrip('/')}" or "./"
         asked = [part for part in request.url.query.split("&") if part]
         query = "&".join(part for part in asked if not part.startswith(("done=", "press=")))
@@ -170,7 +171,9 @@ class PageHost:
             is_signed_in=not visitor.has_key,
             form_token=self.access.form_token(visitor),
             notice=outcome or noticed,
-            outcome=f"{root}orgs/{path_segment(org)}/presses/{quote(waits_for, safe='')}" if waits_for else "",
+            outcome=f"{root}orgs/{path_segment(org)}/presses/{quote(waits_for, safe='')}?depth={depth}"
+            if waits_for
+            else "",
             live=(f"{here}?{query}" if query else here) if live else "",
             now=time_of(self.clock()),
         )

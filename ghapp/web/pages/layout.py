@@ -16,6 +16,7 @@ from ghapp.installations.scope_paths import path_segment
 from ghapp.untrusted_text import visible_lines
 from ghapp.web.pages.audit_entries import LATEST
 from ghapp.web.pages.static_files import address_of
+from ghapp.web.pages.views.wording import linked_outcome
 
 
 def _seen(value: Any) -> Any:
@@ -36,6 +37,7 @@ _TEMPLATES = Environment(
 )
 _TEMPLATES.globals["static"] = address_of
 _TEMPLATES.globals["latest_entries"] = LATEST
+_TEMPLATES.globals["linked_outcome"] = linked_outcome
 _TEMPLATES.filters["path_segment"] = path_segment
 
 

@@ -65,7 +65,7 @@ class ServerPages:
             "system.html",
             shell=shell,
             page=system_page(roles.load, roles.clocks, roles.watches, roles.lag, roles.dead, letters, entries, now),
-            doctor=findings_view(*self._examination.latest(), now) if manages_all else None,
+            doctor=findings_view(self._examination.latest(), now) if manages_all else None,
             attempts=audit_lines(attempts, now, has_addresses=True),
             sign_ins=audit_lines(sign_ins, now, has_addresses=True),
             all_entries=f"{shell.root}system?{ALL_ENTRIES}" if is_live else None,

@@ -31,6 +31,7 @@ from ghapp.incidents.history import (
     folded,
     joined,
     losses,
+    paused_steps,
     pool_of_job,
     repeated,
     sample,
@@ -39,6 +40,7 @@ from ghapp.incidents.history import (
     step_of,
 )
 from ghapp.installations.pool_matching import ALL_POOLS, OTHER_POOL, PoolMatcher
+from ghapp.remediation.pause import PauseSpan
 from ghapp.runners.evidence import Survey
 from ghapp.runners.verdict import Limits
 from ghapp.settings import PoolSettings
@@ -314,6 +316,26 @@ def test_a_complete_list_adds_the_blind_time_before_it_also_if_that_was_long():
     survey = blind_survey((NOW - 8000, NOW - 60))
     seen = sample((), (), survey, Limits(), RULES, NOW, NOW - 8000)
     assert sum(seen.blind.values()) == 7940
+
+
+@pytest.mark.parametrize(
+    ("pauses", "pool", "found"),
+    [
+        ([], POOL, {}),
+        ([(POOL, STEP + 10, STEP + 40)], POOL, {STEP: 30}),
+        ([(POOL, STEP + 10, STEP + 40)], "another", {}),
+        ([(POOL, STEP + 10, STEP + 40)], ALL_POOLS, {STEP: 30}),
+        ([(ALL_POOLS, STEP + 10, STEP + 40)], POOL, {STEP: 30}),
+        ([(POOL, STEP - 10, STEP + 40)], POOL, {STEP - 300: 10, STEP: 40}),
+        ([(POOL, STEP, STEP + 60), (ALL_POOLS, STEP + 30, STEP + 90)], POOL, {STEP: 90}),
+        ([(POOL, STEP, STEP + 90), (ALL_POOLS, STEP + 30, STEP + 60)], POOL, {STEP: 90}),
+        ([(POOL, STEP, STEP + 20), (POOL, STEP + 80, STEP + 90)], POOL, {STEP: 30}),
+        ([(POOL, STEP + 10, NOW + 900)], POOL, {STEP: round(NOW - STEP - 10)}),
+    ],
+    ids=["none", "its own", "of another", "any", "of all", "over two", "overlap", "within", "twice", "beyond now"],
+)
+def test_a_step_has_the_seconds_in_which_remediation_was_paused_once(pauses, pool, found):
+    assert paused_steps([PauseSpan(*each) for each in pauses], pool, NOW) == found
 
 
 @pytest.mark.parametrize(("since", "found"), [(NOW - 10, 1), (NOW - 9.9, 0)])

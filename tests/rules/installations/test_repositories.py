@@ -123,11 +123,23 @@ def test_a_404_of_a_repository_is_believed_only_while_it_is_the_same_one(now, sa
     assert is_sane(API, now) is sane
 
 
-@pytest.mark.parametrize("org", ["acme", "acme/api", "enterprises/corp"])
+MISSING = Reason.PERMISSION_MISSING
+PERMISSIONS = {
+    "acme": "organization_self_hosted_runners: write",
+    "acme/api": "administration: read",
+    "enterprises/corp": "manage_runners:enterprise",
+}
+"""What is missing, with its level, by the scope."""
+
+
+@pytest.mark.parametrize("org", PERMISSIONS)
 def test_each_reason_has_words_for_each_kind_of_scope(org):
     for reason in [*BLINDNESS, "Unheard"]:
         assert all(blindness_of(reason, org))
-    assert "organization_self_hosted_runners" not in blindness_of(Reason.PERMISSION_MISSING, "acme/api").fix
+    named = {
+        each: permission for each, permission in PERMISSIONS.items() if permission in blindness_of(MISSING, org).fix
+    }
+    assert list(named) == [org]
     assert "manage_runners:enterprise" in blindness_of(Reason.UNAUTHORIZED, "enterprises/corp").fix
 
 

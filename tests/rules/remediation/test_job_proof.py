@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from heapq import heappop, heappush
@@ -453,7 +452,7 @@ def members_of(pool: BusyPool) -> Iterator[tuple[float, list[Member], KnownJobs]
     began = {number: begins - random.uniform(0, 60) for number in range(pool.size)}
     known: dict[int, Evidence] = {}
     idle, missing, heap, latest = sorted(began), set[int](), list[tuple[float, int, str]](), pool.size
-    jobs, untaken, of_runner = list[ModelJob](), deque[ModelJob](), dict[int, ModelJob]()
+    jobs, of_runner = list[ModelJob](), dict[int, ModelJob]()
 
     def later(at: float, what: str, number: int = 0) -> None:
         heappush(heap, (at, number, what))
@@ -477,7 +476,6 @@ def members_of(pool: BusyPool) -> Iterator[tuple[float, list[Member], KnownJobs]
         if what == "job":
             later(at + random.expovariate(1 / (pool.jobs_apart * (pool.slackens if missing else 1.0))), "job")
             jobs.append(ModelJob(at))
-            untaken.append(jobs[-1])
         elif what == "end":
             later(at + pool.boots * random.uniform(0.7, 1.3), "boot")
             if number in known:
@@ -499,11 +497,12 @@ def members_of(pool: BusyPool) -> Iterator[tuple[float, list[Member], KnownJobs]
                 members = [_member(each, of_runner.get(each.id), missing, at) for each in known.values()]
                 queued = [job.known()._replace(runner_id=None, started_at=None) for job in jobs if _waits(job, at)]
                 yield at, members, KnownJobs(queued, [job.known() for job in jobs if job.delivered_at <= at])
-        able = [each for each in idle if pool.is_false or each not in missing] if what in ("job", "boot") else []
-        while able and untaken:
+        waiting_jobs = [job for job in jobs if not job.runner_id] if what in ("job", "boot") else []
+        able = [each for each in idle if pool.is_false or each not in missing]
+        for job in waiting_jobs[: len(able)]:
             chosen = {"any": random.choice(able), "oldest": able[0], "newest": able[-1]}[pool.order]
             able.remove(chosen)
-            give(untaken.popleft(), chosen, at)
+            give(job, chosen, at)
 
 
 def _waits(job: ModelJob, at: float) -> bool:

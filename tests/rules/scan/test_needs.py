@@ -16,7 +16,13 @@ ACCEPTED = "organization_self_hosted_runners=read"
         (Right.ORGANIZATION_RUNNERS, ACME, {"repo"}, "", "with the scope admin:org"),
         (Right.ORGANIZATION_RUNNERS, ACME, set(), ACCEPTED, "with the scope admin:org"),
         (Right.ORGANIZATION_RUNNERS, ACME, {"admin:org"}, "", "of an owner of acme"),
-        (Right.ORGANIZATION_RUNNERS, ACME, None, ACCEPTED, f"with the permission {ACCEPTED}"),
+        (
+            Right.ORGANIZATION_RUNNERS,
+            ACME,
+            None,
+            ACCEPTED,
+            "with the permission organization_self_hosted_runners: read",
+        ),
         (
             Right.ORGANIZATION_RUNNERS,
             ACME,

@@ -14,7 +14,9 @@ import pytest
 from ghapp.github.deliveries import encode, parse
 from ghapp.incidents.history import HOUR_SECONDS, STEP_SECONDS, HistoryStep, folded
 from ghapp.installations.pool_matching import ALL_POOLS
+from ghapp.remediation.pause import Pause
 from ghapp.store import keys
+from ghapp.store.audit import AuditEntry, Channel
 from jobs.deliveries.inbox import drain_inbox
 from jobs.runners.sweep import sweep_installation
 from tests.manifests.rendered import ROOT
@@ -151,6 +153,24 @@ async def test_a_step_has_the_time_within_it_in_which_sweeps_failed_also_while_t
         steps = (await total(app)), (await total(app, ALL_POOLS, HOUR_SECONDS))
         assert 0 < blind[0] < blind[1] < steps[0].count("blind_seconds") <= app.clock() - since
         assert steps[0].count("blind_seconds") == steps[1].count("blind_seconds")
+
+
+async def test_a_step_has_the_time_within_it_in_which_remediation_was_paused_also_after_a_resume(story):
+    async with story() as app:
+        await app.live_through_an_interval()
+        since, paused = app.clock(), []
+        asked = AuditEntry(since, "mona", Channel.PAGE, "pause", POOL, "maintenance", "paused")
+        await app.context.fuses.pause(app.installation, POOL, Pause("mona", "maintenance", since))
+        await app.context.audit.record(app.installation, asked)
+        for _ in range(2):
+            await app.live_through_an_interval()
+            paused.append((await total(app)).count("paused_seconds"))
+            await app.pass_(300)
+        await app.context.fuses.unpause(app.installation, POOL)
+        await app.context.audit.record(app.installation, asked._replace(at=since + 500, action="resume", why=""))
+        await app.live_through_an_interval()
+        steps = [(await total(app, pool)).count("paused_seconds") for pool in (POOL, ALL_POOLS)]
+        assert (*paused, *steps) == (60, 450, 500, 500)
 
 
 @pytest.mark.parametrize("key", [keys.history_counts, keys.history_pools])

@@ -10,11 +10,14 @@ from ghapp.runners.verdict import State
 from ghapp.store import keys
 from ghapp.store.audit import AuditEntry, Channel
 from ghapp.store.presses import SWEEP_TOPIC, check_topic
+from jobs.installations.discover import discover_installations
 from jobs.runners.check_runner import check_runner
 from jobs.runners.confirm import confirm_installation
 from jobs.runners.sweep import sweep_installation
 from tests.stories.conftest import POOL
 from tests.stories.runners.test_main_job import state_of
+
+UNCHANGED = "nothing is confirmed, removed or replaced by it"
 
 
 async def known_fleet(app):
@@ -63,7 +66,7 @@ async def test_a_press_of_look_at_this_runner_shows_what_github_answers(story, f
     [
         (None, 1.0, "found no suspect, "),
         ("lost", 1.0, "found 2 runners that left the list and are being checked ("),
-        (502, 1.0, "failed: GitHubUnavailable, "),
+        (502, 1.0, f"failed: GitHub does not answer, or answers with errors (GitHubUnavailable); {UNCHANGED}, "),
         ("lost", -1.0, "already running: found 2 runners that left the list and are being checked ("),
     ],
     ids=["all is well", "two are lost", "GitHub does not answer", "pressed while a sweep ran"],
@@ -79,8 +82,33 @@ async def test_a_press_of_sweep_now_shows_what_the_sweep_found_and_cost(story, f
         press_id = await app.context.presses.begin(app.installation, SWEEP_TOPIC, entry)
         await sweep_installation(app.context, app.installation)
         shown = (await app.context.presses.get(app.installation, press_id)).outcome
-        assert re.fullmatch(re.escape(outcome) + r"([\w.-]+, [\w.-]+\), )?\d+ calls?", shown), shown
+        assert re.fullmatch(re.escape(outcome) + r"([\w.-]+, [\w.-]+\), )?[1-9]\d* calls?", shown), shown
         assert [each.result for each in await app.context.audit.latest(app.installation, 9)] == [shown]
+
+
+@pytest.mark.parametrize(
+    ("hinder", "asked"),
+    [
+        (lambda app: app.sandbox.control.fault(match="/actions/runners", status=502), "1 call"),
+        (lambda app: app.sandbox.control.fault(match="/access_tokens", status=502), "1 call"),
+        (lambda app: app.sandbox.control.suspend("acme"), "GitHub was not asked"),
+    ],
+    ids=["the list fails", "no token", "suspended"],
+)
+async def test_a_sweep_that_failed_says_whether_github_was_asked(story, hinder, asked):
+    async with story() as app:
+        await known_fleet(app)
+        hinder(app)
+        if asked == "GitHub was not asked":
+            await discover_installations(app.context)
+        else:
+            await app.context.github.forget_token(app.installation)
+        entry = AuditEntry(app.clock(), "mona", Channel.PAGE, "sweep", "", "", "")
+        press_id = await app.context.presses.begin(app.installation, SWEEP_TOPIC, entry)
+        await sweep_installation(app.context, app.installation)
+        press = await app.context.presses.get(app.installation, press_id)
+        assert press.has_failed
+        assert press.outcome.endswith(f"; {UNCHANGED}, {asked}")
 
 
 async def test_a_sweep_counts_the_runners_that_remain_lost_and_says_what_happens_next_to_them(story):

@@ -217,10 +217,10 @@ async def test_an_enterprise(story):
     [
         ("acme", {"scopes": ["repo"]}, "with the scope admin:org"),
         ("acme", {"scopes": EVERYTHING, "login": "lisa"}, "of an owner of acme"),
-        ("acme", {"permissions": {}}, "with the permission organization_self_hosted_runners=read"),
+        ("acme", {"permissions": {}}, "with the permission organization_self_hosted_runners: read"),
         ("acme", {"scopes": EVERYTHING, "authorized": False}, "that is authorized for the single sign-on of acme"),
         ("acme/api", {"scopes": EVERYTHING, "login": "lisa"}, "of an admin of acme/api"),
-        ("acme/api", {"permissions": {"metadata": "read"}}, "with the permission administration=read"),
+        ("acme/api", {"permissions": {"metadata": "read"}}, "with the permission administration: read"),
         ("enterprises/acme-corp", {"scopes": ["repo"]}, "with the scope manage_runners:enterprise"),
         (
             "enterprises/acme-corp",
@@ -239,7 +239,7 @@ async def test_a_fine_grained_token_for_runners_alone_says_what_it_does_not_see(
     token = story.control.personal_token(permissions={"organization_self_hosted_runners": "read", "metadata": "read"})
     (found,) = await story.scan("acme", token=token)
     assert len(found.runners) == 25
-    assert refusals(found) == [("the runs of 4 of 4 repositories", "with the permission actions=read")]
+    assert refusals(found) == [("the runs of 4 of 4 repositories", "with the permission actions: read")]
     assert found.reading.jobs is None
     assert found.headlines == []
 

@@ -22,7 +22,7 @@ async def record(redis, at=NOW, pool="linux", counts=None, **gauges):
 
 
 COUNTS = {"lost": 2, "healed": 1, "heal_seconds": 90, "jobs": 4, "waited_seconds": 140, "death:crash": 1, "calls": 7}
-COUNTS |= {"blind_seconds": 61}
+COUNTS |= {"blind_seconds": 61, "paused_seconds": 62}
 
 
 async def test_a_day_in_steps_of_five_minutes_is_the_default(http, redis):

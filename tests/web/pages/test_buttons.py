@@ -82,6 +82,21 @@ async def test_the_banner_and_the_record_show_the_outcome_when_the_work_has_ende
     assert await entries(redis, fleet["acme"]) == [("mona", "sweep", "", "", result, ELSEWHERE)]
 
 
+async def test_the_outcome_of_a_sweep_links_the_runners_that_it_names(signed_in, fleet, redis):
+    browser = await signed_in("mona")
+    address = (await press(browser, "/orgs/acme/sweep")).headers["location"].removeprefix("../..")
+    (asks,) = re.findall(r'id="outcome" hx-get="([^"]+)"', (await browser.get(address)).text)
+    found = "found 2 suspects (b, <i>), 4 calls; 2 runners remain lost: 2 of linux requested"
+    await Presses(redis).conclude(fleet["acme"], SWEEP_TOPIC, lambda _: found)
+    links = ['<a href="../orgs/acme/runners?state=all&amp;text=b" rel="noreferrer">b</a>, &lt;i&gt;)']
+    links += ['<a href="../orgs/acme/runners?state=lost" rel="noreferrer">2 runners remain lost</a>']
+    fragment = (await browser.get("/orgs/acme/" + asks.removeprefix("../orgs/acme/"))).text
+    page = (await browser.get("/orgs/acme")).text
+    assert [each in text for text in (fragment, page) for each in links] == [True] * 4
+    for link in ("text=b", "state=lost"):
+        assert (await browser.get(f"/orgs/acme/runners?{link}")).status_code == 200
+
+
 async def test_the_banner_and_the_record_say_what_the_work_waits_for_and_until_when(signed_in, fleet, redis):
     browser = await signed_in("mona")
     address = (await press(browser, "/orgs/acme/sweep")).headers["location"].removeprefix("../..")

@@ -113,17 +113,36 @@ def _utc(at):
     return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M")
 
 
-@pytest.mark.parametrize(("begin", "end"), [("", ""), ("yesterday", "<b>"), ("2027-01-14T08:00", "2027-01-14T07:00")])
-def test_what_is_no_range_is_the_span_of_that_name(begin, end):
-    assert span_asked("week", begin, end, NOW) is WEEK
+def test_without_a_range_the_span_of_that_name_is_shown():
+    assert span_asked("week", "", "", NOW) is WEEK
+
+
+@pytest.mark.parametrize(
+    ("begin", "end", "refused"),
+    [
+        ("yesterday", "", "from=yesterday; it takes a time in UTC such as 2026-11-20T08:00"),
+        ("", "<b>", "to=<b>; it takes a time in UTC such as 2026-11-20T08:00"),
+        ("2027-01-14T08:00", "2027-01-14T07:00", "from=2027-01-14T08:00: it has to be before to=2027-01-14T07:00"),
+        ("2027-01-15T08:05", "", "from=2027-01-15T08:05: it has to be before now, 2027-01-15T08:00 UTC"),
+        (
+            "2027-01-15T08:05",
+            "2027-01-16T08:05",
+            "from=2027-01-15T08:05: it has to be before now, 2027-01-15T08:00 UTC",
+        ),
+    ],
+    ids=["no time", "no end", "reversed", "from the future", "in the future"],
+)
+def test_what_is_no_range_is_refused(begin, end, refused):
+    with pytest.raises(UnknownValueError, match=f"^{re.escape(f'This page has no {refused}.')}$"):
+        span_asked("week", begin, end, NOW)
 
 
 def test_an_incident_of_four_minutes_is_seen_within_the_week():
     five_days_ago = NOW - 5 * 86_400
     lost = {"lost": 12, "healed": 12}
     shown = page({step_of(five_days_ago): step(five_days_ago, lost, invalidated=12)}, span=WEEK)
-    for name, series, value in (("losses", "lost", 12), ("losses", "healed", 12), ("runners", "lost, highest", 12)):
-        (values,) = [each.values for each in chart(shown, name).columns if each.name == series]
+    for name, series, value in (("losses", "lost", 12), ("losses", "healed", 12), ("wrong", "lost", 12)):
+        (values,) = [each.values for each in chart(shown, name).series if each.name == series]
         assert [each for each in values if each is not None] == [value]
 
 
@@ -138,18 +157,17 @@ def test_the_pool_of_an_address_is_one_of_those_with_a_history_or_all(given, poo
 
 def test_each_chart_has_its_values_and_missing_steps_are_gaps():
     shown = page({step_of(NOW): step(queued=6)})
-    values = {each.id: {series.name: series.values for series in each.columns} for each in shown.charts}
+    values = {each.id: {series.name: series.values for series in each.series} for each in shown.charts}
     assert {name: {series: each[-1] for series, each in of.items()} for name, of in values.items()} == {
         "runners": {
             "healthy": 3,
             "starting": 0,
+            "lost": 0,
+            "suspect": 0,
             "offline": 0,
-            "suspect, latest": 0,
-            "lost, latest": 0,
             "unknown": 0,
-            "suspect, highest": 0,
-            "lost, highest": 0,
         },
+        "wrong": {"lost": 0, "suspect": 0, "offline": 0, "unknown": 0},
         "losses": {"lost": 2, "healed": 1},
         "heal-seconds": {"p50": 90, "p95": 90},
         "queued": {"highest": 6, "latest": 6},
@@ -174,32 +192,51 @@ def test_runners_are_whole_numbers_that_were_so_at_the_end_of_the_step():
     assert chart(shown, "runners").series[0].values[-1] == 254
 
 
-def test_a_stack_never_exceeds_the_runners_of_one_moment_and_marks_are_the_most_lost_and_suspect():
+def test_a_stack_never_exceeds_the_runners_of_one_moment_and_the_most_at_once_have_a_chart_of_their_own():
     """5 of 8 runners were suspect, then 4 lost, and healed, within a step: its last sample has none."""
     worst = joined(step(NOW, {}, healthy=3, suspect=5), step(NOW + 60, {}, healthy=2, invalidated=4, offline=2))
-    shown = chart(page({step_of(NOW): joined(worst, step(NOW + 120, {}, healthy=7, offline=1))}), "runners")
-    assert [each.values[-1] for each in shown.series] == [7, 0, 1, 0, 0, 0]
-    assert [(each.name, each.values[-1]) for each in shown.marks] == [("suspect, highest", 5), ("lost, highest", 4)]
-    assert shown.rows[0][1] == ("7", "0", "1", "0", "0", "0", "5", "4")
-    assert "At most 4 lost at once. Areas: the latest numbers of each step." in shown.summary
-    assert [each["name"] for each in json.loads(shown.data)["marks"]] == ["suspect, highest", "lost, highest"]
+    shown = page({step_of(NOW): joined(worst, step(NOW + 120, {}, healthy=7, offline=1))})
+    runners, wrong = chart(shown, "runners"), chart(shown, "wrong")
+    assert runners.rows[0][1] == ("7", "0", "0", "0", "1", "0")
+    assert runners.summary == "The numbers at the end of each step. Of the latest one: 7 healthy, 1 offline."
+    assert wrong.rows[0][1] == ("4", "5", "2", "0")
+    assert wrong.summary == (
+        "The most at once within each step. In this time: 4 lost, 5 suspect, 2 offline, 0 unknown."
+    )
+    assert [each.name for each in runners.series][-len(wrong.series) :] == [each.name for each in wrong.series]
 
 
-def test_time_without_a_complete_list_is_marked_within_its_step():
-    stored = {step_of(NOW): step(counts={"blind_seconds": 65}), step_of(NOW) - 300: step(counts={})}
-    shown = page(stored, span=HOUR)
-    runners, losses = chart(shown, "runners"), chart(shown, "losses")
-    assert "Marked at the top: 1 min 5 s without a complete list in all." in runners.summary
-    for each in (runners, losses):
-        assert json.loads(each.data)["blind"] == [11]
-        assert [values[-1] for _, values in each.rows[:2]] == ["1 min 5 s", ""]
-        assert {len(values) for _, values in each.rows} == {len(each.columns) + 1}
+def test_time_without_a_complete_list_and_pauses_of_remediation_are_marked_within_their_steps():
+    marked = {step_of(NOW): {"blind_seconds": 65, "paused_seconds": 30}, step_of(NOW) - 300: {"paused_seconds": 300}}
+    shown = page({at: step(counts=counts) for at, counts in marked.items()}, span=HOUR)
+    for name in ("runners", "wrong", "losses"):
+        each = chart(shown, name)
+        assert [(strip.name, strip.total) for strip in each.strips] == [
+            ("no complete list", "1 min 5 s"),
+            ("remediation paused", "5 min 30 s"),
+        ]
+        drawn = [{"colour": "blind", "steps": [11]}, {"colour": "paused", "steps": [10, 11]}]
+        assert json.loads(each.data)["strips"] == drawn
+        assert [values[-2:] for _, values in each.rows[:3]] == [("1 min 5 s", "30 s"), ("", "5 min"), ("", "")]
+        assert {len(values) for _, values in each.rows} == {len(each.series) + 2}
+
+
+@pytest.mark.parametrize(
+    ("pool", "words"),
+    [("", "Remediation of at least one pool was paused"), ("linux", "Remediation was paused")],
+    ids=["all pools", "one pool"],
+)
+def test_a_time_to_heal_has_how_long_remediation_was_paused(pool, words):
+    shown = chart(page({step_of(NOW): step(counts={**COUNTS, "paused_seconds": 240})}, pool), "heal-seconds")
+    assert shown.summary.endswith(f" {words} for 4 min of this time: losses waited for its end.")
+    assert [strip.name for strip in shown.strips] == ["remediation paused"]
+    assert "paused" not in chart(page({step_of(NOW): step()}), "heal-seconds").summary
 
 
 def test_a_record_without_such_time_has_no_column_for_it():
     shown = chart(page({step_of(NOW): step(counts={})}), "runners")
-    assert json.loads(shown.data)["blind"] == []
-    assert len(shown.rows[0][1]) == len(shown.columns)
+    assert json.loads(shown.data)["strips"] == []
+    assert len(shown.rows[0][1]) == len(shown.series)
 
 
 def test_percentiles_of_a_span_are_those_of_all_its_waits_and_heals():
@@ -256,6 +293,13 @@ def test_clean_exits_are_not_among_the_deaths():
     shown = deaths_chart({step_of(NOW): step(counts={"death:clean-exit": 9, "death:crash": 1})}, DAY, NOW)
     assert [each.name for each in shown.series] == ["crash"]
     assert shown.summary == "1 death: 1 crash."
+
+
+def test_deaths_have_one_order_in_words_and_series():
+    counts = {"death:crash": 1, "death:vanished": 2, "death:host-oom": 1}
+    shown = deaths_chart({step_of(NOW): step(counts=counts)}, DAY, NOW)
+    assert shown.summary == "4 deaths: 2 vanished, 1 host-oom, 1 crash."
+    assert [each.name for each in shown.series] == ["vanished", "host-oom", "crash"]
 
 
 def test_a_cause_has_the_same_colour_in_every_chart():
@@ -348,9 +392,9 @@ async def test_the_page_shows_only_summaries_and_numbers_of_its_organization(key
     await record(redis, fleet["acme"])
     text = unescape((await key_holder.get("/orgs/acme/history")).text)
     assert "2 runners lost; the successors of 1 came online." in text
-    assert "Latest: 2 healthy runners. At most 1 lost at once." in text
+    assert "Of the latest one: 2 healthy, 1 lost." in text
     assert "1 death: 1 crash." in text
-    assert len(re.findall("data-chart=", text)) == 7
+    assert len(re.findall("data-chart=", text)) == 8
     assert "data-chart=" not in (await key_holder.get("/orgs/globex/history")).text
 
 
@@ -360,7 +404,7 @@ async def test_each_span_and_pool_is_a_page(key_holder, redis, fleet, query):
     assert (await key_holder.get(f"/orgs/acme/history{query}")).status_code == 200
 
 
-@pytest.mark.parametrize("name", ["span", "pool"])
+@pytest.mark.parametrize("name", ["span", "pool", "from", "to"])
 async def test_an_unknown_value_is_escaped_where_it_is_refused(key_holder, fleet, name):
     answer = await key_holder.get(f"/orgs/acme/history?{name}=<b>x")
     assert answer.status_code == 400

@@ -14,9 +14,9 @@ from ghapp.settings import Settings
 from ghapp.store.tokens import Tokens
 from ghapp.web.app import build
 from ghapp.web.examination import (
+    CURRENT_SECONDS,
     FRESH_SECONDS,
     NOW_SECONDS,
-    SHOWN_SECONDS,
     WITH_PROBLEMS_SECONDS,
     Examination,
     Examined,
@@ -40,21 +40,56 @@ BAD = wrong("roles", "workers", "no worker is <alive>", "start `ghapp worker`")
 @pytest.mark.parametrize(
     ("found", "severity", "sentence"),
     [
-        (None, "", "The checks are running; their findings appear here."),
         ([WELL], "good", "All 1 checks passed."),
         ([WELL, RISK], "attention", "No check failed; there is 1 warning."),
         ([WELL, BAD], "critical", "1 check failed."),
         ([RISK, BAD, RISK, BAD], "critical", "2 checks failed, and 2 warnings."),
     ],
-    ids=["running", "ok", "warning", "failure", "both"],
+    ids=["ok", "warning", "failure", "both"],
 )
 def test_the_findings_are_summarized_in_one_sentence(found, severity, sentence):
-    view = findings_view(found, NOW, NOW)
+    view = findings_view(Examined(found, NOW), NOW)
     assert (view.severity, view.sentence) == (severity, sentence)
 
 
+@pytest.mark.parametrize(
+    ("examined", "age", "severity", "sentence"),
+    [
+        (Examined(is_running=True), 0, "", "The checks are running; their findings appear here in a few seconds."),
+        (
+            Examined(),
+            0,
+            "",
+            "The checks could not be made, see the log of `ghapp web`. They are made again within a minute.",
+        ),
+        (Examined([BAD], NOW, is_running=True), CURRENT_SECONDS - 0.001, "critical", "1 check failed."),
+        (
+            Examined([BAD], NOW, is_running=True),
+            3600,
+            "",
+            "1 h ago: 1 check failed. The checks are running again.",
+        ),
+        (Examined([WELL], NOW), 3600, "", "1 h ago: All 1 checks passed. The checks are made again within a minute."),
+        (
+            Examined([WELL], NOW, is_running=True),
+            -1,
+            "",
+            "Just now: All 1 checks passed. The checks are running again.",
+        ),
+    ],
+    ids=["first", "failed", "current", "old", "old, and none runs", "the clock was set back"],
+)
+def test_the_last_findings_are_shown_with_their_age_while_the_checks_run_again(examined, age, severity, sentence):
+    view = findings_view(examined, NOW + age)
+    assert (view.severity, view.sentence) == (severity, sentence)
+    assert (len(view.problems), len(view.passed)) == (
+        (BAD in (examined.findings or ())),
+        WELL in (examined.findings or ()),
+    )
+
+
 def test_problems_come_first_with_their_fix_and_their_organization():
-    view = findings_view([WELL, RISK, BAD], NOW - 30, NOW)
+    view = findings_view(Examined([WELL, RISK, BAD], NOW - 30), NOW)
     assert [each.name for each in view.problems] == ["workers", "mode"]
     assert [(each.where, each.fix) for each in view.problems] == [
         ("roles", (TextPart("start ", False), TextPart("ghapp worker", True))),
@@ -90,14 +125,14 @@ async def test_a_request_never_waits_for_an_examination_and_only_one_runs_at_a_t
     doctor, clock = Doctor(), Clock()
     clock.now = NOW
     examination = Examination(doctor.examine, clock)
-    assert examination.latest() == Examined()
+    assert examination.latest() == Examined(is_running=True)
     clock.now += FRESH_SECONDS
-    assert examination.latest() == Examined()
+    assert examination.latest() == Examined(is_running=True)
     await settled()
     assert doctor.asked == 1
     doctor.may_answer.set()
     await settled()
-    assert examination.latest() == Examined([BAD], NOW)
+    assert examination.latest() == Examined([BAD], NOW, is_running=True)
 
 
 @pytest.mark.parametrize(
@@ -140,10 +175,8 @@ async def test_a_failed_examination_keeps_the_last_findings():
     assert (doctor.asked, examination.latest()) == (2, Examined([BAD], NOW))
 
 
-@pytest.mark.parametrize(
-    ("later", "shown"), [(SHOWN_SECONDS - 0.001, Examined([BAD], NOW)), (SHOWN_SECONDS, Examined()), (-1, Examined())]
-)
-async def test_a_failure_that_was_not_looked_at_for_long_is_not_shown(later, shown):
+@pytest.mark.parametrize("later", [3600, -1])
+async def test_old_findings_are_returned_while_others_are_made(later):
     doctor, clock = Doctor(), Clock()
     clock.now = NOW
     doctor.may_answer.set()
@@ -151,7 +184,7 @@ async def test_a_failure_that_was_not_looked_at_for_long_is_not_shown(later, sho
     examination.latest()
     await settled()
     clock.now = NOW + later
-    assert examination.latest() == shown
+    assert examination.latest() == Examined([BAD], NOW, is_running=True)
 
 
 async def test_the_command_waits_for_findings_of_now_and_joins_an_examination_that_runs():

@@ -271,7 +271,7 @@ async def test_github_shows_the_budget_and_the_next_sweep(key_holder):
         "The next sweep waits. The App may not read the organization&#39;s runners. <code>PermissionMissing</code>"
         in text
     )
-    assert "once an owner grants the App organization_self_hosted_runners" in text
+    assert "once an owner grants the App <code>organization_self_hosted_runners: write</code>" in text
     assert "Missing: organization_self_hosted_runners: write" in text
     assert "/organizations/acme/settings/installations/" in text
     assert "of 2,500, 50 % of the limit" in text
@@ -281,7 +281,7 @@ async def test_github_shows_the_budget_and_the_next_sweep(key_holder):
     ("failure", "text"),
     [
         ("", "The App has all permissions that it needs."),
-        (Reason.PERMISSION_MISSING, "GitHub refuses to list the runners"),
+        (Reason.PERMISSION_MISSING, "<b>Missing: organization_self_hosted_runners: write</b><p>GitHub refuses to list"),
     ],
     ids=["sweeps work", "before GitHub reports which"],
 )

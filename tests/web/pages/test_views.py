@@ -34,7 +34,7 @@ from ghapp.web.pages.views.github_status import github_page
 from ghapp.web.pages.views.overview import overview
 from ghapp.web.pages.views.paging import PAGE_SIZE, UnknownValueError, pool_note
 from ghapp.web.pages.views.system import audit_lines, system_page
-from ghapp.web.pages.views.wording import due, moment, page_duration
+from ghapp.web.pages.views.wording import due, linked_outcome, moment, page_duration
 from ghapp.wording import counted, time_of
 from ghapp.workflow_jobs.demand import PoolDemand
 from ghapp.workflow_jobs.job import Job
@@ -497,3 +497,22 @@ def test_the_audit_log_shows_when_a_pause_ends_by_itself(until):
     entry = AuditEntry(NOW - 60, "mona", "page", "pause", "*", "network", "paused", until=until)
     (line,) = audit_lines([entry], NOW, has_addresses=True)
     assert line.result == ("paused" if until is None else f"paused until {time_of(until)}")
+
+
+@pytest.mark.parametrize(
+    ("text", "linked"),
+    [
+        ("found no suspect, 1 call", []),
+        ("found 1 suspect (a), 1 call", ["a"]),
+        ("found 7 suspects (a, b-1, c.d, e_f, g, 2 more), 1 call", ["a", "b-1", "c.d", "e_f", "g"]),
+        ("found 1 suspect (a) and 2 runners that left the list and are being checked (b, c), 1 call", ["a", "b", "c"]),
+        ("found 1 runner that left the list and is being checked (a b, <c>), 1 call", []),
+        ("found no suspect, 1 call; 1 runner remains lost: 1 of x waiting (why, not)", ["1 runner remains lost"]),
+        ("paused (a, b)", []),
+    ],
+)
+def test_the_runners_of_an_outcome_are_linked_and_its_text_stays(text, linked):
+    parts = linked_outcome(text, "base")
+    assert "".join(each.text for each in parts) == text
+    assert [each.text for each in parts if each.address] == linked
+    assert not any(each.address for each in linked_outcome(text, ""))

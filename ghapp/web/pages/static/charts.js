@@ -1,7 +1,7 @@
 // Draws each `data-chart` by uPlot, which is fetched only if there is one. The numbers are in the page: see charts.html.
 (() => {
   "use strict";
-  const height = 190;
+  const heightOf = (given) => (isLanes(given) ? 60 + laneHeight * given.series.length : 190);
   const charts = new Map();
   let loading = null;
   const load = (place) => {
@@ -38,42 +38,85 @@
       const common = { label: each.name, stroke, value, spanGaps: false };
       // Areas are bars without a space between them: an area from point to point would lack the last step, and a step between gaps.
       if (given.kind === "stack") return { ...common, fill: stroke, width: 1, points: { show: false }, paths: window.uPlot.paths.bars({ size: [1, Infinity], align: 1, gap: 0 }) };
-      if (!bars) return { ...common, width: 2, dash: dashes[at % dashes.length], points: { size: 5, fill: stroke, show: isSparse(each.values) } };
+      if (isLanes(given)) return { ...common, fill: stroke, width: 0, points: { show: false }, paths: lane(given) };
+      if (!bars) return { ...common, fill: stroke, width: 2, dash: dashes[at % dashes.length], points: { show: false }, paths: levels(given) };
       return { ...common, fill: stroke, width: 0, points: { show: false }, paths: window.uPlot.paths.bars({ size: [0.8, 40, 2], align: 1 }) };
     });
     if (stacked) series.reverse();
-    // Marks are drawn by the hook below; as series they have a row in the legend.
-    const marks = given.marks.map((each) => ({ label: each.name, stroke: colour(`--chart-${each.colour}`), paths: () => null, points: { show: false },
-      value: (plot, drawn, index, place) => (place === null ? "" : each.values[place] === null ? given.missing : number(each.values[place], given.unit)) }));
-    const highest = Math.max(1, ...sums(given, stacked), ...given.marks.flatMap((each) => each.values.filter((value) => value !== null)));
+    const highest = Math.max(1, ...sums(given, stacked));
+    const lastStep = given.series[0].values.length - 1;
+    const shown = (plot, at, index, place) => (place === null ? "" : `${moment(new Date(at * 1000))} UTC${place === lastStep ? " (the latest)" : ""}`);
     return {
-      width, height, series: [{ label: "From", value: "{YYYY}-{MM}-{DD} {HH}:{mm} UTC" }, ...series, ...marks],
+      width, height: heightOf(given), series: [{ label: "Step from", value: shown }, ...series],
       tzDate: (at) => window.uPlot.tzDate(new Date(at * 1000), "Etc/UTC"),
       // A step is drawn from its begin to its end: the last one would be outside by default.
-      scales: { x: { range: [given.begin, given.begin + given.series[0].values.length * given.step] }, y: { range: [mirrored ? -highest * 1.08 : 0, highest * 1.08] } },
-      cursor: { drag: { x: false, y: false }, points: { show: !stacked && !bars } },
+      scales: { x: { range: [given.begin, given.begin + given.series[0].values.length * given.step] }, y: { range: isLanes(given) ? [-0.05, given.series.length] : [mirrored ? -highest * 1.08 : bars || stacked ? 0 : -highest * 0.02, highest * 1.08] } },
+      cursor: { drag: { x: false, y: false }, points: { show: false } },
       axes: [
         { ...axis, space: 70, values: [[86400, "{MMM} {D}", null, null, null, null, null, null, 1], [3600, "{HH}:{mm}", "\n{MMM} {D}", null, "\n{MMM} {D}", null, null, null, 1], [60, "{HH}:{mm}", "\n{MMM} {D}", null, "\n{MMM} {D}", null, null, null, 1]] },
         {
-          ...axis, size: given.unit === "s" ? 62 : 50, space: 32, incrs: given.unit === "s" ? lengths : undefined,
+          ...axis, size: given.unit === "s" ? 62 : given.kind === "stack" || isLanes(given) ? 76 : 50, space: 32,
+          incrs: given.unit === "s" ? lengths : undefined,
           values: (plot, marks) => marks.map((each) => (Number.isInteger(each) ? number(Math.abs(each), given.unit) : "")),
+          ...(isLanes(given) ? laneTicks(given, highest) : {}),
         },
       ],
-      hooks: { draw: [(plot) => drawBlind(plot, given), (plot) => drawMarks(plot, given)], ready: [(plot) => {
-        const last = plot.data[0].length - 1;
+      hooks: { draw: [(plot) => drawStrips(plot, given)], ready: [(plot) => {
         const rows = [...plot.root.querySelectorAll(".u-legend tr")];
         if (stacked) rows.forEach((row, at) => { row.style.order = at && at <= series.length ? series.length + 1 - at : at; });
-        plot.over.addEventListener("mouseleave", () => plot.setLegend({ idx: last }));
-        plot.setLegend({ idx: last });
+        plot.over.addEventListener("mouseleave", () => plot.setLegend({ idx: lastStep }));
+        plot.setLegend({ idx: lastStep });
       }] },
-      legend: { markers: { width: 0, fill: (plot, at) => [...series, ...marks][at - 1].stroke } },
+      legend: { markers: { width: 0, fill: (plot, at) => series[at - 1].stroke } },
     };
   };
   // Of two series of bars the second one is drawn downwards: beside each other they would be too thin to tell apart.
   const isMirrored = (given) => given.kind === "bars" && given.series.length === 2;
-  // A value whose neighbours are gaps has no line, and is drawn as a point.
-  const isSparse = (values) => values.some((value, at) => value !== null &&
-    (values[at - 1] === null || values[at - 1] === undefined) && (values[at + 1] === null || values[at + 1] === undefined));
+  // Each series has a row of its own, the first one at the top, and all have one scale: in one row equal values hide each other.
+  const isLanes = (given) => given.kind === "lanes";
+  const laneHeight = 38, laneShare = 0.62;
+  const laneBase = (given, at) => given.series.length - 1 - at;
+  const laneTicks = (given, highest) => ({
+    splits: () => given.series.flatMap((_, at) => [laneBase(given, at), laneBase(given, at) + laneShare]),
+    values: () => given.series.flatMap((each) => [`${each.name} 0`, number(highest, given.unit)]),
+  });
+  const lane = (given) => (plot, at) => {
+    const fill = new Path2D(), base = laneBase(given, at - 1), highest = Math.max(1, ...sums(given, false));
+    const y = (value) => plot.valToPos(base + laneShare * value / highest, "y", true);
+    plot.data[at].forEach((value, step) => {
+      if (value === null) return;
+      const [from, to] = [step, step + 1].map((each) => plot.valToPos(given.begin + each * given.step, "x", true));
+      const height = value ? Math.max(3 * devicePixelRatio, y(0) - y(value)) : devicePixelRatio; // a zero is a line, a gap is empty
+      fill.rect(from, y(0) - height, Math.max(value ? 2 : 0, to - from), height);
+    });
+    return { fill };
+  };
+  // A level line across each step, the last one included. Steps between gaps would be dots where steps are narrow: they are
+  // bars, each down to the next lower value of its step, so that no bar hides another.
+  const narrow = 16;
+  const levels = (given) => (plot, at) => {
+    const values = plot.data[at], stroke = new Path2D(), fill = new Path2D();
+    const x = (step) => plot.valToPos(given.begin + step * given.step, "x", true), y = (value) => plot.valToPos(value, "y", true);
+    const isGap = (step) => values[step] === null || values[step] === undefined;
+    const least = narrow * devicePixelRatio;
+    let begin = 0, end = 0; // of the steps without a gap between them
+    values.forEach((value, step) => {
+      if (value === null) return;
+      const from = x(step), to = x(step + 1);
+      if (isGap(step - 1)) for (begin = end = step; !isGap(end); end += 1);
+      if (x(end) - x(begin) < least) {
+        const lower = Math.max(0, ...plot.data.slice(1).map((each) => each[step]).filter((each) => each !== null && each < value));
+        const width = Math.max(4 * devicePixelRatio, to - from);
+        fill.rect((from + to - width) / 2, y(value), width, Math.max(2, y(lower) - y(value)));
+        return;
+      }
+      if (isGap(step - 1)) stroke.moveTo(from, y(value));
+      else stroke.lineTo(from, y(value));
+      stroke.lineTo(to, y(value));
+    });
+    return { stroke, fill };
+  };
+  const moment = (at) => at.toISOString().slice(0, 16).replace("T", " ");
   const sums = (given, stacked) => {
     if (!stacked) return given.series.flatMap((each) => each.values.filter((value) => value !== null));
     return given.series[0].values.map((_, at) => given.series.reduce((sum, each) => sum + (each.values[at] || 0), 0));
@@ -84,36 +127,19 @@
     if (given.kind !== "stack" && given.kind !== "stacked-bars") return [times, ...given.series.map((each) => each.values)];
     const below = times.map(() => 0);
     const stacked = given.series.map((each) => each.values.map((value, at) => value === null ? null : (below[at] += value)));
-    return [times, ...stacked.reverse(), ...given.marks.map((each) => each.values)]; // the highest is drawn first, and the others over it
+    return [times, ...stacked.reverse()]; // the highest is drawn first, and the others over it
   };
-  // A strip at the top of the steps within which runners could not be read.
-  const drawBlind = (plot, given) => {
-    const { ctx, bbox } = plot, height = Math.round(bbox.height / 24);
+  // Strips at the top of the steps, below each other: such as those within which runners could not be read.
+  const drawStrips = (plot, given) => {
+    const { ctx, bbox } = plot, height = Math.round(4 * devicePixelRatio);
     ctx.save();
-    ctx.fillStyle = colour("--chart-blind");
-    for (const at of given.blind) {
-      const [from, to] = [at, at + 1].map((step) => plot.valToPos(given.begin + step * given.step, "x", true));
-      ctx.fillRect(from, bbox.top, Math.max(2, to - from), height);
-    }
-    ctx.restore();
-  };
-  // A line across each step at the height of the value, with a rim that sets it off from the areas below.
-  const drawMarks = (plot, given) => {
-    const { ctx } = plot, height = Math.round(2 * devicePixelRatio), rim = Math.round(devicePixelRatio);
-    ctx.save();
-    const around = colour("--card");
-    for (const each of given.marks) {
-      const inner = colour(`--chart-${each.colour}`);
-      each.values.forEach((value, at) => {
-        if (!value) return;
+    given.strips.forEach((strip, row) => {
+      ctx.fillStyle = colour(`--chart-${strip.colour}`);
+      for (const at of strip.steps) {
         const [from, to] = [at, at + 1].map((step) => plot.valToPos(given.begin + step * given.step, "x", true));
-        const top = plot.valToPos(value, "y", true) - height / 2, width = Math.max(2, to - from);
-        ctx.fillStyle = around;
-        ctx.fillRect(from, top - rim, width, height + 2 * rim);
-        ctx.fillStyle = inner;
-        ctx.fillRect(from, top, width, height);
-      });
-    }
+        ctx.fillRect(from, bbox.top + row * height, Math.max(2, to - from), height);
+      }
+    });
     ctx.restore();
   };
   const draw = (place) => {
@@ -123,7 +149,7 @@
     charts.get(place)?.watch.disconnect();
     const plot = new window.uPlot(options(given, place.clientWidth), columns(given), place);
     const watch = new ResizeObserver(() => {
-      if (place.clientWidth && place.clientWidth !== plot.width) plot.setSize({ width: place.clientWidth, height });
+      if (place.clientWidth && place.clientWidth !== plot.width) plot.setSize({ width: place.clientWidth, height: plot.height });
     });
     watch.observe(place);
     charts.set(place, { plot, watch });

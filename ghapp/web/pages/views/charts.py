@@ -28,6 +28,9 @@ class ChartKind(StrEnum):
     STACK = "stack"
     """Areas on top of each other."""
     LINES = "lines"
+    """A level line across each step; a narrow step between two gaps is a bar."""
+    LANES = "lanes"
+    """A small row of bars for each series, above each other, with one scale."""
     BARS = "bars"
     """Bars; of two series the second one is drawn downwards."""
     STACKED_BARS = "stacked-bars"
@@ -39,6 +42,19 @@ class ChartSeries(NamedTuple):
     name: str
     colour: str
     values: tuple[Value, ...]
+
+
+class ChartStrip(NamedTuple):
+    """A strip at the top of the steps that have some seconds of what it is about; coloured as a series is."""
+
+    name: str
+    colour: str
+    seconds: tuple[int, ...]
+
+    @property
+    def total(self) -> str:
+        """The seconds of all steps, as a duration."""
+        return duration(sum(self.seconds))
 
 
 class ChartView(NamedTuple):
@@ -54,8 +70,7 @@ class ChartView(NamedTuple):
         series: those to show; empty: nothing was recorded.
         unit: of all values: `s`, or empty for numbers.
         missing: what is shown where there is no value.
-        blind: seconds of each step that no complete list covers; empty if there are none, or if it does not matter.
-        marks: what is drawn over a stack as a short line in each step, because it is no part of the sum.
+        strips: what is marked at the top.
     """
 
     id: str
@@ -67,21 +82,17 @@ class ChartView(NamedTuple):
     series: tuple[ChartSeries, ...]
     unit: str = ""
     missing: str = "gap"
-    blind: tuple[int, ...] = ()
-    marks: tuple[ChartSeries, ...] = ()
-
-    @property
-    def columns(self) -> tuple[ChartSeries, ...]:
-        """The series and the marks, as the table has them."""
-        return (*self.series, *self.marks)
+    strips: tuple[ChartStrip, ...] = ()
 
     @property
     def data(self) -> str:
         """What `charts.js` draws, as JSON."""
-        series, marks = ([each._asdict() for each in drawn] for drawn in (self.series, self.marks))
         drawn = {"kind": self.kind, "begin": self.begin, "step": self.step, "unit": self.unit}
-        drawn |= {"missing": self.missing, "series": series, "marks": marks}
-        drawn |= {"blind": [at for at, seconds in enumerate(self.blind) if seconds]}
+        drawn |= {"missing": self.missing, "series": [each._asdict() for each in self.series]}
+        drawn["strips"] = [
+            {"colour": each.colour, "steps": [at for at, seconds in enumerate(each.seconds) if seconds]}
+            for each in self.strips
+        ]
         return json.dumps(drawn, separators=(",", ":"))
 
     @property
@@ -95,14 +106,13 @@ class ChartView(NamedTuple):
 
         At most `MOST_ROWS`: a week has 2,016 steps.
         """
-        columns = zip(*(each.values for each in self.columns), strict=True)
-        blind = [duration(seconds) if seconds else "" for seconds in self.blind]
+        columns = zip(*(each.values for each in self.series), strict=True)
         rows = [
             (
                 _time(self.begin + at * self.step),
                 (
                     *(self.missing if value is None else f"{value:,.1f}".removesuffix(".0") for value in row),
-                    *blind[at : at + 1],
+                    *(duration(each.seconds[at]) if each.seconds[at] else "" for each in self.strips),
                 ),
             )
             for at, row in enumerate(columns)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
-from ghapp.web.examination import FindingLike
+from ghapp.web.examination import CURRENT_SECONDS, Examined, FindingLike
 from ghapp.web.pages.views.wording import Moment, TextPart, coded, moment
 from ghapp.wording import are, counted
 
@@ -26,7 +25,7 @@ class FindingLine(NamedTuple):
 
 
 class FindingsView(NamedTuple):
-    """The findings, problems first. `at` is None while there are no findings of now; `severity` is the banner's."""
+    """The findings, problems first. `at` is None before the first; `severity` is the banner's, empty for old ones."""
 
     severity: str
     sentence: str
@@ -35,18 +34,30 @@ class FindingsView(NamedTuple):
     passed: tuple[FindingLine, ...]
 
 
-def findings_view(found: Sequence[FindingLike] | None, at: float | None, now: float) -> FindingsView:
-    """Returns the findings of the examination that began at `at`; None for both while there are none of now."""
-    if found is None:
-        return FindingsView("", "The checks are running; their findings appear here.", None, (), ())
-    ordered = sorted(found, key=lambda each: ORDER.index(each.status))
+RUNNING = "The checks are running; their findings appear here in a few seconds."
+FAILED = "The checks could not be made, see the log of `ghapp web`. They are made again within a minute."
+
+
+def findings_view(examined: Examined, now: float) -> FindingsView:
+    """Returns the last findings. Old ones have their age, and what happens next."""
+    if examined.findings is None or examined.at is None:
+        return FindingsView("", RUNNING if examined.is_running else FAILED, None, (), ())
+    ordered = sorted(examined.findings, key=lambda each: ORDER.index(each.status))
     lines = tuple(map(_line, ordered))
     wrong = sum(each.status == "wrong" for each in lines)
     warnings = sum(each.status == "warning" for each in lines)
-    return FindingsView(
+    severity, sentence = (
         "critical" if wrong else "attention" if warnings else "good",
         _sentence(wrong, warnings, len(lines)),
-        moment(at, now),
+    )
+    at = moment(min(examined.at, now), now)  # the clock may have been set back
+    if at is not None and not 0.0 <= now - examined.at < CURRENT_SECONDS:
+        again = "The checks are running again." if examined.is_running else "The checks are made again within a minute."
+        severity, sentence = "", f"{at.text[:1].upper()}{at.text[1:]}: {sentence} {again}"
+    return FindingsView(
+        severity,
+        sentence,
+        at,
         tuple(each for each in lines if each.status != "ok"),
         tuple(each for each in lines if each.status == "ok"),
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ghapp.installations.installation import Installation
+from ghapp.installations.installation import Installation, runners_permission
 from ghapp.installations.pacing import Allowance, BudgetLimits, left
 from ghapp.report.fleet import FleetView
 from ghapp.runners.next_attempt import blindness_of
@@ -14,6 +14,9 @@ from ghapp.web.pages.views.wording import Moment, TextPart, coded, due, moment, 
 from ghapp.wording import duration, sentence, time_of
 
 MOST_SPANS = 10
+
+
+ENTERPRISE_SCOPE = "the scope manage_runners:enterprise of the enterprise's token"
 
 
 class BlindSpan(NamedTuple):
@@ -34,7 +37,7 @@ class GitHubPageView(NamedTuple):
         meaning: what prevents the next sweep, in words; empty if nothing does. `fix`: what to do about it.
         blind_now: why GitHub cannot be read, as the overview has it; empty if it can be.
         held: how long GitHub asked to send no calls; empty if it did not.
-        lacks_unknown: True if GitHub refuses calls for want of a permission that its list does not lack.
+        refused: the permission for want of which GitHub refuses calls, although its list has it; else empty.
         settings: where an owner accepts permissions; empty for an enterprise, whose token has them.
     """
 
@@ -57,7 +60,7 @@ class GitHubPageView(NamedTuple):
     held: str
     share: int
     missing: tuple[str, ...]
-    lacks_unknown: bool
+    refused: str
     settings: str
     suspended: bool
     login: str
@@ -83,6 +86,7 @@ def github_page(
         now: epoch seconds.
     """
     survey, attempt = fleet.view.survey, fleet.attempt
+    is_refused = Reason.PERMISSION_MISSING in (survey.failure, attempt.prevented_by)
     known = blindness_of(attempt.prevented_by, fleet.org)
     spans = [
         BlindSpan(f"from {time_of(begin, now)} to {time_of(end, now)}", moment(end, now), duration(end - begin))
@@ -110,7 +114,7 @@ def github_page(
         held=page_duration(allowance.held_for) if allowance.held_for > 0 else "",
         share=round(100 * limits.share),
         missing=tuple(installation.missing()),
-        lacks_unknown=Reason.PERMISSION_MISSING in (survey.failure, attempt.prevented_by),
+        refused=(runners_permission(installation.kind) or ENTERPRISE_SCOPE) if is_refused else "",
         settings=fleet.settings_page,
         suspended=installation.suspended,
         login=installation.called,

@@ -12,19 +12,22 @@ from ghapp.incidents.documents import HIGH, MEDIAN, count_column, death_columns,
 from ghapp.incidents.history import CAUSES, HOUR_SECONDS, STEP_SECONDS, HistoryStep, TimeSpread, all_times, step_of
 from ghapp.installations.pool_matching import ALL_POOLS
 from ghapp.runners.verdict import State
-from ghapp.web.pages.views.charts import ChartKind, ChartSeries, ChartView, Sparkline, Value, sparkline
-from ghapp.web.pages.views.paging import choice_of
+from ghapp.web.pages.views.charts import ChartKind, ChartSeries, ChartStrip, ChartView, Sparkline, Value, sparkline
+from ghapp.web.pages.views.paging import LONGEST_FILTER, UnknownValueError, choice_of
 from ghapp.web.pages.views.wording import page_duration
 from ghapp.wording import counted, duration
 
-STATES_SHOWN = (State.HEALTHY, State.STARTING, State.OFFLINE, State.SUSPECT, State.INVALIDATED, State.UNKNOWN)
+WRONG_STATES = (State.INVALIDATED, State.SUSPECT, State.OFFLINE, State.UNKNOWN)
+"""Of these a chart has the highest number of each step: a loss of seconds is not seen in the latest sample.
+
+They are no part of the stack: a runner that was suspect, then lost, then healthy would be drawn three times.
+"""
+
+STATES_SHOWN = (State.HEALTHY, State.STARTING, *WRONG_STATES)
 """From the lowest area to the highest."""
 
-HIGHEST_SHOWN = (State.SUSPECT, State.INVALIDATED)
-"""Of these a step also has the highest number, as a mark: a loss of seconds would not be seen in the latest sample.
-
-It is no part of the stack: a runner that was suspect, then lost, then healthy would be drawn three times.
-"""
+STRIPS = {"blind_seconds": "no complete list", "paused_seconds": "remediation paused"}
+"""Names of the strips, by the count of seconds that they show."""
 
 SERIES_COLOURS = 8
 """Colours `--chart-series-1` and on; more series use them again."""
@@ -117,30 +120,37 @@ def span_holding(stored: Mapping[int, HistoryStep], now: float) -> ChartSpan:
 
 
 def span_asked(name: str, begin: str, end: str, now: float) -> ChartSpan:
-    """Returns the span of an address: between two times in UTC if they are times, else the span of that name.
+    """Returns the span of an address: between two times in UTC if one is given, else the span of that name.
 
     Args:
         name: of a span.
         begin: as `2026-11-20T00:00`; also with seconds or an offset. Empty: a day before the end.
         end: the same; empty: now.
         now: epoch seconds.
+
+    Raises:
+        UnknownValueError: a time is none, or the range is empty: another one in its place would mislead.
     """
-    since, until = _epoch(begin), _epoch(end)
+    since, until = _epoch("from", begin), _epoch("to", end)
     if since is None and until is None:
         return span_named(name)
     asked = span_of(since, until, None, now)
-    steps = len(asked.steps)
-    if not steps:
-        return span_named(name)
+    if not (steps := len(asked.steps)):
+        last = f"to={end[:LONGEST_FILTER]}" if until is not None and until < now else f"now, {_entered(now)} UTC"
+        raise UnknownValueError(f"This page has no from={begin[:LONGEST_FILTER]}: it has to be before {last}.")
     return ChartSpan(CUSTOM, "What you chose", asked.step, steps, float(asked.end - 1))
 
 
-def _epoch(text: str) -> float | None:
+def _epoch(name: str, text: str) -> float | None:
+    """Returns a time of an address in epoch seconds; None for an empty one."""
+    if not text:
+        return None
     try:
         at = datetime.fromisoformat(text)
         return (at if at.tzinfo is not None else at.replace(tzinfo=UTC)).timestamp()
     except (ValueError, OverflowError):
-        return None
+        takes = "it takes a time in UTC such as 2026-11-20T08:00"
+        raise UnknownValueError(f"This page has no {name}={text[:LONGEST_FILTER]}; {takes}.") from None
 
 
 def _entered(at: float) -> str:
@@ -192,29 +202,39 @@ def deaths_chart(stored: Mapping[int, HistoryStep], span: ChartSpan, now: float)
     """Returns the deaths of a span by cause, without clean exits, as they were counted when they were recorded."""
     deaths = death_columns(_steps(stored, span, now))
     deaths.pop(Cause.CLEAN_EXIT, None)
-    summary = _deaths_summary({cause: _sum(values) for cause, values in deaths.items()})
-    causes = [ChartSeries(each, cause_colour(each), tuple(deaths[each])) for each in deaths]
+    ranked = sorted(deaths, key=lambda cause: -_sum(deaths[cause]))
+    summary = _deaths_summary({cause: _sum(deaths[cause]) for cause in ranked})
+    causes = [ChartSeries(each, cause_colour(each), tuple(deaths[each])) for each in ranked]
     return _chart("deaths", "Deaths by cause", summary, ChartKind.STACKED_BARS, span, now, *causes)
 
 
 def _charts(stored: Mapping[int, HistoryStep], span: ChartSpan, now: float, *, with_calls: bool) -> Iterator[ChartView]:
     steps = _steps(stored, span, now)
     sampled = [step if step and step.samples else None for step in steps]
-    blind = tuple(0 if step is None else step.count("blind_seconds") for step in steps)
-    states = [_latest_series(sampled, each) for each in STATES_SHOWN]
-    marks = tuple(ChartSeries(f"{_name(each)}, highest", each, _highest(sampled, each)) for each in HIGHEST_SHOWN)
-    summary = _runners_summary(sampled, sum(blind))
-    yield _chart("runners", "Runners by state", summary, ChartKind.STACK, span, now, *states, blind=blind, marks=marks)
+    blind, paused = _strip(steps, "blind_seconds"), _strip(steps, "paused_seconds")
+    strips = blind, paused
+    states = [ChartSeries(_name(each), each, _lasts(sampled, each)) for each in STATES_SHOWN]
+    summary = _runners_summary(sampled)
+    yield _chart("runners", "Runners by state", summary, ChartKind.STACK, span, now, *states, strips=strips)
+    wrong = [ChartSeries(_name(each), each, _highest(sampled, each)) for each in WRONG_STATES]
+    most = _most_at_once(wrong)
+    title = "Lost, suspect, offline and unknown runners"
+    yield _chart("wrong", title, most, ChartKind.LANES, span, now, *wrong, strips=strips)
     lost, healed = count_column(steps, "lost"), count_column(steps, "healed")
     summary = f"{counted(_sum(lost), 'runner')} lost; the successors of {_sum(healed):,} came online."
     losses = ChartSeries("lost", "invalidated", tuple(lost)), ChartSeries("healed", "healthy", tuple(healed))
-    yield _chart("losses", "Lost and healed", summary, ChartKind.BARS, span, now, *losses, blind=blind)
+    yield _chart("losses", "Lost and healed", summary, ChartKind.BARS, span, now, *losses, strips=strips)
     heals = all_times(each.heal_times for each in steps if each)
     summary = _time_summary(heals, "From the loss of a runner to its successor online")
+    if any(paused.seconds):
+        where = "Remediation of at least one pool" if with_calls else "Remediation"
+        summary += f" {where} was paused for {paused.total} of this time: losses waited for its end."
     heal = _percentiles(heal_column(steps, MEDIAN), heal_column(steps, HIGH))
-    yield _chart("heal-seconds", "Time to heal", summary, ChartKind.LINES, span, now, *heal, unit="s")
-    most = max((step.highest("queued") for step in sampled if step), default=0)
-    summary = f"At most {counted(most, 'job')} at once."
+    yield _chart("heal-seconds", "Time to heal", summary, ChartKind.LINES, span, now, *heal, unit="s", strips=(paused,))
+    known = [step for step in sampled if step]
+    most_queued = max((step.highest("queued") for step in known), default=0)
+    latest = f"; {known[-1].last_of('queued'):,} at the end of the latest step" if known else ""
+    summary = f"At most {counted(most_queued, 'job')} at once{latest}."
     queued = (
         ChartSeries("highest", "line-2", _highest(sampled, "queued")),
         ChartSeries("latest", "line-1", _lasts(sampled, "queued")),
@@ -240,14 +260,12 @@ def _chart(
     now: float,
     *series: ChartSeries,
     unit: str = "",
-    blind: tuple[int, ...] = (),
-    marks: tuple[ChartSeries, ...] = (),
+    strips: tuple[ChartStrip, ...] = (),
 ) -> ChartView:
     has_values = any(value is not None for each in series for value in each.values)
     missing = "none" if unit else "gap"  # without a loss or a job in a step there is no time
-    shown, over = (series, marks) if has_values else ((), ())
-    marked = blind if any(blind) else ()
-    return ChartView(name, title, summary, kind, span.begin(now), span.width, shown, unit, missing, marked, over)
+    shown, marked = series if has_values else (), tuple(each for each in strips if any(each.seconds))
+    return ChartView(name, title, summary, kind, span.begin(now), span.width, shown, unit, missing, marked)
 
 
 def _steps(stored: Mapping[int, HistoryStep], span: ChartSpan, now: float) -> list[HistoryStep | None]:
@@ -287,9 +305,10 @@ def _name(state: State) -> str:
     return "lost" if state is State.INVALIDATED else state.value
 
 
-def _latest_series(steps: Sequence[HistoryStep | None], state: State) -> ChartSeries:
-    latest = ", latest" if state in HIGHEST_SHOWN else ""
-    return ChartSeries(f"{_name(state)}{latest}", state.value, _lasts(steps, state.value))
+def _strip(steps: Sequence[HistoryStep | None], name: str) -> ChartStrip:
+    """Returns the strip of a count of seconds."""
+    seconds = tuple(0 if step is None else step.count(name) for step in steps)
+    return ChartStrip(STRIPS[name], name.removesuffix("_seconds"), seconds)
 
 
 def _highest(steps: Sequence[HistoryStep | None], gauge: str) -> tuple[Value, ...]:
@@ -302,24 +321,31 @@ def _lasts(steps: Sequence[HistoryStep | None], gauge: str) -> tuple[Value, ...]
 
 
 def _percentiles(median: Sequence[Value], high: Sequence[Value]) -> tuple[ChartSeries, ChartSeries]:
-    return ChartSeries("p95", "line-2", tuple(high)), ChartSeries("p50", "line-1", tuple(median))
+    return ChartSeries("p50", "line-1", tuple(median)), ChartSeries("p95", "line-2", tuple(high))
 
 
 def _sum(values: Sequence[int | None]) -> int:
     return sum(value or 0 for value in values)
 
 
-def _runners_summary(sampled: Sequence[HistoryStep | None], blind_seconds: int) -> str:
+def _runners_summary(sampled: Sequence[HistoryStep | None]) -> str:
     known = [step for step in sampled if step]
     if not known:
         return NOTHING
-    last, worst = known[-1], max(step.highest("invalidated") for step in known)
+    numbers = {_name(each): known[-1].last_of(each.value) for each in STATES_SHOWN}
+    latest = ", ".join(f"{number:,} {name}" for name, number in numbers.items() if number) or "no runner"
     gaps = sum(step is None for step in sampled[next(at for at, step in enumerate(sampled) if step) :])
-    blind = f" Marked at the top: {duration(blind_seconds)} without a complete list in all." if blind_seconds else ""
     covered = " Gaps are times without a complete list." if gaps else ""
-    drawn = "Areas: the latest numbers of each step. Lines: the most lost and suspect at once within it."
-    latest = f"Latest: {counted(last.last_of('healthy'), 'healthy runner')}. At most {worst:,} lost at once."
-    return f"{latest} {drawn}{blind}{covered}"
+    return f"The numbers at the end of each step. Of the latest one: {latest}.{covered}"
+
+
+def _most_at_once(series: Iterable[ChartSeries]) -> str:
+    """Returns the highest number of each series, in their order."""
+    most = {each.name: max((value for value in each.values if value is not None), default=None) for each in series}
+    if None in most.values():
+        return NOTHING
+    numbers = ", ".join(f"{number:,} {name}" for name, number in most.items())
+    return f"The most at once within each step. In this time: {numbers}."
 
 
 NOTHING = "Nothing was recorded in this time."
@@ -340,12 +366,8 @@ def _wait_summary(steps: Iterable[HistoryStep | None]) -> str:
 def _deaths_summary(deaths: Mapping[str, int]) -> str:
     if not any(deaths.values()):
         return "No death was recorded in this time."
-    ranked = sorted(deaths.items(), key=lambda each: (-each[1], each[0]))
-    return (
-        f"{counted(sum(deaths.values()), 'death')}: "
-        + ", ".join(f"{number:,} {cause}" for cause, number in ranked)
-        + "."
-    )
+    by_cause = ", ".join(f"{number:,} {cause}" for cause, number in deaths.items())
+    return f"{counted(sum(deaths.values()), 'death')}: {by_cause}."
 
 
 def pool_asked(given: str, pools: Sequence[str]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from typing import NamedTuple
+from urllib.parse import urlencode
 
 from ghapp.report.documents import timestamp
 from ghapp.wording import duration
@@ -97,6 +98,33 @@ def _linked(text: str) -> Iterator[TextPart]:
         yield TextPart(each[0], is_code=False, address=f"https://www.{each[0]}")
         begin = each.end()
     yield TextPart(text[begin:], is_code=False)
+
+
+_SUSPECTS = re.compile(r"(?:suspects?|being checked) \(([^()]*)\)")
+_NAME = re.compile(r"[A-Za-z0-9][\w.-]*")
+_LOST = re.compile(r"\d[\d,]* runners? remains? lost")
+
+
+def linked_outcome(text: str, base: str) -> tuple[TextPart, ...]:
+    """Returns the outcome of a sweep, in whatever text, with links to the runners that it names and to the lost ones.
+
+    Args:
+        text: the whole text.
+        base: the organization's address; empty: no link is made.
+    """
+    links = list[tuple[int, int, str]]()
+    for each in _SUSPECTS.finditer(text) if base else ():
+        at = each.start(1)
+        for name in each[1].split(", "):
+            if _NAME.fullmatch(name):
+                links.append((at, at + len(name), f"{base}/runners?{urlencode({'state': 'all', 'text': name})}"))
+            at += len(name) + 2
+    links += [(*each.span(), f"{base}/runners?state=lost") for each in (_LOST.finditer(text) if base else ())]
+    parts, begin = list[TextPart](), 0
+    for start, end, address in sorted(links):
+        parts += [TextPart(text[begin:start], is_code=False), TextPart(text[start:end], is_code=False, address=address)]
+        begin = end
+    return tuple(each for each in (*parts, TextPart(text[begin:], is_code=False)) if each.text)
 
 
 def page_duration(seconds: float) -> str:
