@@ -295,9 +295,13 @@ class ApiClient:
         return [max(each, key=_is_answered_there) for each in by_id.values()]
 
     async def _nearest_job(self, scopes: Iterable[str], number: int | None) -> str:
-        """Returns the known job whose id differs in one digit, as the middle of a sentence; empty if several do."""
-        jobs = [each for org in scopes async for each in self._pages(f"/v1/orgs/{path_segment(org)}/jobs", "jobs")]
-        ids = {each["job_id"] for each in jobs if edit_distance(str(each["job_id"]), str(number), 1) == 1}
+        """Returns the one known job whose id differs in one digit, as the middle of a sentence; empty if several do.
+
+        An organization may have hundreds of thousands of jobs; one page of each is asked for.
+        """
+        pages = [await self._get(f"/v1/orgs/{path_segment(org)}/jobs", {"limit": PAGE}) for org in scopes]
+        known = [each["job_id"] for page in pages for each in page["jobs"]]
+        ids = {each for each in known if edit_distance(str(each), str(number), 1) == 1}
         return f" (did you mean {ids.pop()}?)" if len(ids) == 1 else ""
 
     async def require_github(self, host: str) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 import sys
 import time
 from collections.abc import Awaitable, Callable
@@ -214,10 +213,6 @@ def _report_nothing(_gate: Gate | None, _waited: float) -> None:
     return
 
 
-BETWEEN_SENTENCES = re.compile(r"(?<=\.) (?=[A-Z])")
-"""Where a paragraph is divided, so that a warning is not the middle of a long line."""
-
-
 def lines(gate: Gate, timeout: float | None = None, wait: str = "") -> list[str]:
     """Returns the gate's result as lines of text; the impact on users comes first.
 
@@ -234,7 +229,7 @@ def lines(gate: Gate, timeout: float | None = None, wait: str = "") -> list[str]
     elif gate.passed:
         output.append(NOTHING_TO_DO)
     for number, step in enumerate(gate.next, 1):
-        output += [f"  {number}. {step.step}", *(f"     {each}" for each in BETWEEN_SENTENCES.split(step.why))]
+        output += [f"  {number}. {step.step}", *(f"     {each}" for each in step.sentences)]
     if wait and not gate.passed and not timeout and gate.next and gate.next[0].step != STOP:
         output.append(f"to wait until it passes: {wait}")
     if gate.check_url is not None:

@@ -6,6 +6,7 @@ the active shard: a shard that works for users is never risked to repair another
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
@@ -41,6 +42,9 @@ SEVERAL_FAILURES = 2
 """A shard is cleaned up only after this many failures in a row."""
 
 
+_BETWEEN_SENTENCES = re.compile(r"(?<=\.) (?=[A-Z])")
+
+
 class NextStep(NamedTuple):
     """A step. `changes` is the shard that it changes, in lower case; empty if it changes nothing."""
 
@@ -48,6 +52,11 @@ class NextStep(NamedTuple):
     why: str
     level: StepLevel = StepLevel.LOOK
     changes: str = ""
+
+    @property
+    def sentences(self) -> list[str]:
+        """The reason, a sentence a line, so that a warning is not the middle of a paragraph."""
+        return _BETWEEN_SENTENCES.split(self.why)
 
 
 class UserImpact(NamedTuple):
@@ -467,7 +476,8 @@ def _is_left_over(status: ShardStatus, ruling: ShardRole, taken: Mapping[str, in
 
 def _ask_about(name: str, ruling: ShardRole, report_switch: str) -> NextStep:
     why = f"its deploy was reported, and no switch from {name} to {ruling.active} since, so it may be the standby that "
-    why += f"takes over next: keep it. If {name} is left over from a switch, report the switch: {report_switch}"
+    why += f"takes over next: keep it. If {ruling.active} took over from {name} after that deploy, and that switch was "
+    why += f"not reported, report it: {report_switch}"
     return NextStep(f"run the gate for {name}", why)
 
 

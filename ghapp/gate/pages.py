@@ -36,10 +36,10 @@ class GateCheckLine(NamedTuple):
 
 
 class GateStepLine(NamedTuple):
-    """One next step and its reason, as text and code."""
+    """One next step and the sentences of its reason, as text and code."""
 
     step: tuple[TextPart, ...]
-    why: tuple[TextPart, ...]
+    why: tuple[tuple[TextPart, ...], ...]
 
 
 class GateShard(NamedTuple):
@@ -123,7 +123,7 @@ def _shard(gate: Gate, found: PoolGates, now: float, links: Mapping[str, str]) -
 
 
 def _step(step: NextStep, links: Mapping[str, str]) -> GateStepLine:
-    return GateStepLine(_linked(step.step, links), _linked(step.why, links))
+    return GateStepLine(_linked(step.step, links), tuple(_linked(each, links) for each in step.sentences))
 
 
 def _links(found: PoolGates, base: str) -> dict[str, str]:

@@ -92,13 +92,13 @@ def superseded_report(pool: str, shard: str, repository: str | None) -> Report:
 
     `repository` is where its pool has gate checks posted now, if that is another one; None if it was deployed again.
     """
-    why = (
-        "it was deployed again" if repository is None else f"its pool names {code(repository) if repository else NONE}"
-    )
-    summary = f"{code(shard)} of {code(pool)} is no longer followed here: {why}, before this deploy was seen to pass."
-    return Report(
-        f"{one_line(shard, LONGEST_WORD)} is no longer followed here", summary, "", Conclusion.CANCELLED, actions=()
-    )
+    if repository is None:
+        title, why = "was deployed again", "the shard was deployed again"
+    else:
+        title = "has its gate elsewhere"
+        why = f"its pool names {code(repository) if repository else NONE} for gate checks now"
+    summary = f"The gate of {code(shard)} of {code(pool)} was not seen to pass after this deploy: {why}."
+    return Report(f"{one_line(shard, LONGEST_WORD)} {title}", summary, "", Conclusion.CANCELLED, actions=())
 
 
 def summary_digest(report: Report, gate: Gate) -> str:
@@ -153,7 +153,8 @@ def _text(gate: Gate) -> Iterable[str]:
     if not gate.next:
         return
     steps = (
-        f"{number}. **{prose(step.step, LONGEST_TEXT)}**<br>{prose(step.why, LONGEST_TEXT)}"
+        f"{number}. **{prose(step.step, LONGEST_TEXT)}**"
+        + "".join(f"<br>{prose(each, LONGEST_TEXT)}" for each in step.sentences)
         for number, step in enumerate(gate.next, 1)
     )
     yield cut("### What to do next, cheapest and safest first\n", steps, len(gate.next), ROOM, "steps")

@@ -53,19 +53,17 @@ def test_the_conclusion_and_the_title_show_the_stage(of, stage, conclusion, titl
 
 
 @pytest.mark.parametrize(
-    ("repository", "why"),
+    ("repository", "title", "why"),
     [
-        (None, "it was deployed again"),
-        ("acme/infra", "its pool names `acme/infra`"),
-        ("", "its pool names no repository"),
+        (None, "pink was deployed again", "the shard was deployed again"),
+        ("acme/infra", "pink has its gate elsewhere", "its pool names `acme/infra` for gate checks now"),
+        ("", "pink has its gate elsewhere", "its pool names no repository for gate checks now"),
     ],
 )
-def test_a_superseded_gate_check_is_cancelled_and_says_why(repository, why):
+def test_a_superseded_gate_check_is_cancelled_and_says_why(repository, title, why):
     report = superseded_report("linux", "pink", repository)
-    assert (report.conclusion, report.title) == (Conclusion.CANCELLED, "pink is no longer followed here")
-    assert (
-        report.summary == f"`pink` of `linux` is no longer followed here: {why}, before this deploy was seen to pass."
-    )
+    assert (report.conclusion, report.title) == (Conclusion.CANCELLED, title)
+    assert report.summary == f"The gate of `pink` of `linux` was not seen to pass after this deploy: {why}."
 
 
 def test_other_names_and_numbers_in_the_same_steps_do_not_change_the_summary_digest():

@@ -78,7 +78,8 @@ async def text_of(key_holder):
     page = re.sub(
         r'<span class="command">(<code>.*?</code>)<button.*?</button></span>', r"\1", await html_of(key_holder)
     )
-    return unescape(re.sub("</?code>", "`", re.sub("</?a\\b[^>]*>", "", page)))
+    sentences = page.replace("</li><li>", " ")
+    return unescape(re.sub("</?code>", "`", re.sub("</?a\\b[^>]*>", "", sentences)))
 
 
 async def html_of(key_holder):

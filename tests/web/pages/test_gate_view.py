@@ -77,7 +77,7 @@ def test_a_disagreement_of_the_sources_is_a_stop_of_the_whole_pool():
 def test_a_failing_shard_with_a_known_role_is_not_a_stop():
     (pool,) = gate_page([shown(gate(checks=[BAD], steps=[FIX]), PURPLE)], NOW).pools
     assert (pool.stop, pool.active) == (None, "purple")
-    assert [(each.step, each.why) for each in pool.shards[0].next] == [(coded(FIX.step), coded(FIX.why))]
+    assert [(each.step, each.why) for each in pool.shards[0].next] == [(coded(FIX.step), (coded(FIX.why),))]
 
 
 @pytest.mark.parametrize(
