@@ -20,12 +20,12 @@ NAMED_VERSION = re.compile(r"(?:ghapp:|--version |ref=v|newTag: )(\d+\.\d+\.\d+)
 INSTALL = (ROOT / "README.md").read_text().split("## Install it\n")[1].split("\n**1.")[0]
 
 
-def test_the_changelog_begins_with_what_is_unreleased_and_then_this_version_with_its_date():
-    unreleased, latest, *_ = HEADINGS
+def test_the_changelog_begins_with_what_is_unreleased_and_has_the_date_of_each_release():
+    unreleased, *released = HEADINGS
     assert unreleased == "Unreleased"
-    version, day = re.fullmatch(r"(\S+) \((\S+)\)", latest).groups()
-    assert version == VERSION
-    assert date.fromisoformat(day).isoformat() == day
+    days = [re.fullmatch(r"\d+\.\d+\.\d+ \((\S+)\)", each).group(1) for each in released]
+    assert [date.fromisoformat(day).isoformat() for day in days] == days
+    assert released or f"the first release, {VERSION}," in (ROOT / "CHANGELOG.md").read_text()
 
 
 def test_every_version_that_a_document_names_is_this_one():
