@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from math import inf
@@ -487,14 +487,21 @@ def members_of(pool: BusyPool) -> Iterator[tuple[float, list[Member], KnownJobs]
         elif what == "loss":
             missing = set(random.sample(idle, min(pool.lost, len(idle))))
             for each in missing:
-                absent = {"absent_since": at, "missing_at": at + 30, "confirmed_at": at + 60}
-                known[each] = lost(each, ephemeral=True, first_seen=began[each], **absent)
+                known[each] = lost(
+                    each,
+                    ephemeral=True,
+                    first_seen=began[each],
+                    absent_since=at,
+                    missing_at=at + 30,
+                    confirmed_at=at + 60,
+                )
         elif what == "list":
             at_work = (each for each, job in of_runner.items() if job.over_at > at + pool.late)
             for each in {*idle, *at_work} - known.keys():
                 known[each] = online(each, ephemeral=True, first_seen=at)
             if at > NOW and int(at - NOW) % 60 < 10:
-                members = [_member(each, of_runner.get(each.id), missing, at) for each in known.values()]
+                _take_deliveries(known, of_runner, at)
+                members = [(each, _state(each, missing)) for each in known.values()]
                 queued = [job.known()._replace(runner_id=None, started_at=None) for job in jobs if _waits(job, at)]
                 yield at, members, KnownJobs(queued, [job.known() for job in jobs if job.delivered_at <= at])
         waiting_jobs = [job for job in jobs if not job.runner_id] if what in ("job", "boot") else []
@@ -510,13 +517,17 @@ def _waits(job: ModelJob, at: float) -> bool:
     return job.delivered_at > at and job.over_at > at
 
 
-def _member(evidence: Evidence, job: ModelJob | None, missing: set[int], at: float) -> Member:
-    if job is not None and job.delivered_at <= at:
-        evidence = evidence._replace(job_id=evidence.id, job_started_at=job.started_at)
-        return evidence, State.RETIRED if evidence.absent_since is not None else State.HEALTHY
-    if evidence.id in missing:
-        return evidence, State.INVALIDATED
-    return evidence, State.RETIRED if evidence.absent_since is not None else State.HEALTHY
+def _take_deliveries(known: dict[int, Evidence], jobs: Mapping[int, ModelJob], at: float) -> None:
+    """Records the jobs of listed runners that deliveries have named by now."""
+    for each, job in jobs.items():
+        if job.delivered_at <= at and each in known and known[each].job_id is None:
+            known[each] = known[each]._replace(job_id=each, job_started_at=job.started_at)
+
+
+def _state(evidence: Evidence, missing: set[int]) -> State:
+    if evidence.job_id is None and evidence.id in missing:
+        return State.INVALIDATED
+    return State.RETIRED if evidence.absent_since is not None else State.HEALTHY
 
 
 def proven_after(pool: BusyPool) -> float | None:
