@@ -86,8 +86,8 @@ BLINDNESS: Mapping[str, Blindness] = {
 _OF_REPOSITORIES: Mapping[str, Blindness] = {
     Reason.PERMISSION_MISSING: Blindness(
         "the App may not read the repository's runners",
-        f"set Repository: Administration (`{runners_permission(ScopeKind.REPOSITORY)}`) in the App's settings, or read "
-        "and write if lost runners are to be removed; sweeps begin by themselves once an owner accepts it",
+        f"give the App `{runners_permission(ScopeKind.REPOSITORY)}` on repositories (write, to remove lost runners); "
+        "sweeps begin by themselves once an owner accepts it",
     ),
     Reason.INSTALLATION_GONE: Blindness(
         "the repository was deleted, or the App does not see it any more",

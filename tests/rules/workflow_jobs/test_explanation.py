@@ -172,7 +172,7 @@ def test_the_typical_wait_is_that_of_the_queue_as_it_is_now():
     assert explained([busy()], ended=[*quiet, *busy_now]).typical_wait_seconds == 40
     idle_before = explained([busy()], ended=[*quiet, *busy_now[:9]])
     assert idle_before.typical_wait_seconds == 0
-    assert idle_before.next[0] == ("wait", "the jobs that started last waited under 1 s")
+    assert idle_before.next[0][:2] == ("wait", "the jobs that started last waited under 1 s")
 
 
 @pytest.mark.parametrize(

@@ -271,7 +271,7 @@ async def test_a_deleted_check_run_is_created_again(story):
         app.sandbox.world.orgs["acme"].repositories[".github"].check_runs.clear()
         await app.context.fuses.pause(app.installation, ALL_POOLS, Pause("mona", "maintenance", app.clock()))
         assert await report(app) is CheckRunOutcome.CREATED
-        assert only(check_runs(app))["output"]["title"].endswith("paused")
+        assert only(check_runs(app))["output"]["title"].endswith("paused by mona")
 
 
 async def test_another_app_s_check_run_of_that_name_is_left_alone(story):

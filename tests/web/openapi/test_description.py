@@ -58,6 +58,7 @@ DATED = {
     ("JobDocument", "started_at"),
     ("JobDocument", "ended_at"),
     ("WhyDocument", "since"),
+    ("WhyDocument", "fails_at"),
     ("JobDeathDocument", "at"),
     ("JobRerunDocument", "at"),
     ("StoryEventDocument", "at"),
