@@ -240,6 +240,8 @@ def next_steps(job: Job, outcome: JobOutcome, now: float) -> tuple[JobStep, ...]
     if goes_on:
         wait = f"wait until GitHub ends the job{ended_by_github(outcome.death, now)}, or cancel the run at GitHub"
         again = JobStep(wait, "it can be run again then, and not before", job.html_url)
+    elif note is not None and note.by != AUTO and note.waits(now):
+        again = JobStep(f"wait for the re-run that {note.by} requested", f"{note.text}; {retry_text(note)}", "")
     elif note is not None and note.is_final:
         again = JobStep(START_AGAIN, note.text, "")
     elif outcome.button is not None:
@@ -247,6 +249,11 @@ def next_steps(job: Job, outcome: JobOutcome, now: float) -> tuple[JobStep, ...]
         press = f'press "{rerun_label(cause, reason)}" {where}'
         again = again._replace(step=press, why=f"that {RUNS_AGAIN}; {again.why}", url=outcome.button)
     return (JobStep(change, why, ""), again) if change else (again,)
+
+
+def retry_text(note: RerunNote) -> str:
+    """Returns when a re-run that waits is tried again, as a part of a sentence."""
+    return f"next try at {clock_time(note.next_at)}" if note.next_at is not None else ""
 
 
 def ended_by_github(death: Death, now: float) -> str:

@@ -20,6 +20,7 @@ from ghapp.deaths.job_outcome import (
     conclusion_text,
     ended_by_github,
     known_of_runner,
+    retry_text,
     runner_text,
     where_text,
     within,
@@ -27,7 +28,7 @@ from ghapp.deaths.job_outcome import (
 from ghapp.deaths.post_mortem import ENDED_LATE_SECONDS
 from ghapp.deaths.rerun import AUTO, RerunNote, RerunState
 from ghapp.untrusted_text import shell_command
-from ghapp.wording import clock_time, duration
+from ghapp.wording import duration
 from ghapp.workflow_jobs.capacity import NOT_ASSIGNED_SECONDS
 from ghapp.workflow_jobs.explanation import QueueExplanation
 from ghapp.workflow_jobs.job import Job, is_over
@@ -255,9 +256,11 @@ def _rerun(outcome: JobOutcome, later: Sequence[Job], now: float, command: str) 
             RerunState.ACCEPTED: f"it is attempt {rerun.attempt + 1} of the run",
             RerunState.REFUSED: f"GitHub refused it{f': {rerun.why}' if rerun.why else ''}",
         }[rerun.state]
-        text = f"a re-run was requested by {rerun_requester(rerun.by)}; {result}"
+        at = rerun.at if note is None or note.by != rerun.by else min(note.at, rerun.at)
+        waited = f", and waited for {duration(rerun.at - at)}" if rerun.at - at >= 1 else ""
+        text = f"a re-run was requested by {rerun_requester(rerun.by)}{waited}; {result}"
         offered = by_hand if rerun.state is RerunState.REFUSED else ""
-        yield StoryEvent(rerun.at, StoryStep.RERUN, text, command=offered, needs_change=is_changed_first)
+        yield StoryEvent(at, StoryStep.RERUN, text, command=offered, needs_change=is_changed_first)
     elif note is not None:
         retry = _retry(note, now)
         request = "not run again" if note.by == AUTO else f"a re-run was requested by {note.by}"
@@ -271,7 +274,7 @@ def _rerun(outcome: JobOutcome, later: Sequence[Job], now: float, command: str) 
 
 def _retry(note: RerunNote, now: float) -> str:
     """Returns when the re-run is tried again, as the end of a sentence; empty if it is not."""
-    return f"; tried again at {clock_time(note.next_at)}" if note.next_at is not None and note.waits(now) else ""
+    return f"; {retry_text(note)}" if note.waits(now) else ""
 
 
 def rerun_requester(by: str) -> str:

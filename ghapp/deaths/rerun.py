@@ -200,7 +200,7 @@ class RerunNote(NamedTuple):
     Attributes:
         reason: a `RerunRefusal`, possibly of another version.
         by: a person's login, or `auto`.
-        at: epoch seconds.
+        at: when the re-run was requested (epoch seconds), whatever number of tries there were since.
         next_at: when it is tried again; None if it is not.
     """
 
@@ -222,6 +222,11 @@ class RerunNote(NamedTuple):
     def waits(self, now: float) -> bool:
         """True if the re-run is tried again."""
         return (self.next_at or 0.0) > now
+
+    def after(self, known: RerunNote | None) -> RerunNote:
+        """Returns the note of a later try with the time of the request that it repeats, if `known` waited for it."""
+        is_repeated = known is not None and known.by == self.by and known.next_at is not None
+        return self._replace(at=min(known.at, self.at)) if known is not None and is_repeated else self
 
     def replaces(self, known: RerunNote | None, now: float) -> bool:
         """True if this note is recorded in place of `known`: what a person requested, and waits, stays on record."""

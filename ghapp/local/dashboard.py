@@ -510,17 +510,16 @@ def incident_line(incidents: Iterable[LossIncident], now: float) -> Text | None:
 
 
 def cluster_line(summary: ClusterSummary | None, reaped: int, unused: Sequence[LeakingPod] = ()) -> Text | None:
-    """Returns the phantoms, the deaths of a week and the leaked pods; None if there is nothing.
+    """Returns the phantoms and the leaked pods; None if there is nothing. Deaths are a note below the headline.
 
     Args:
-        summary: the phantoms and the deaths; None without a cluster.
+        summary: the phantoms; None without a cluster.
         reaped: number of the leaked pods that were deleted in a day.
         unused: the pods that nothing uses, and that are not deleted.
     """
-    if summary is None or not (summary.phantoms or summary.deaths or reaped or unused):
+    if summary is None or not (summary.phantoms or reaped or unused):
         return None
-    died, deleted = counted(len(summary.deaths), "runner"), counted(reaped, "leaked pod")
-    line = Text(f"cluster: {died} died within a week, {deleted} deleted within a day", "dim")
+    line = Text(f"cluster: {counted(reaped, 'leaked pod')} deleted within a day", "dim")
     for each in summary.phantoms[:1]:
         named = f"{visible(each.subject, NAME_WIDTH)} ({each.reason})"
         line.append(f", {counted(len(summary.phantoms), 'phantom')}: {named}", "yellow")

@@ -154,7 +154,7 @@ class Presses:
         key = keys.presses(installation)
         for press_id, press in await self._open(key, topic):
             waiting = press._replace(waits_for=waits_for, next_at=next_at, ends_at=ends_at)
-            result = f"waits: {waits_for}; tried again at {clock_time(next_at)}"
+            result = f"waits: {waits_for}; next try at {clock_time(next_at)}"
             result += "" if ends_at is None else f", for the last time at {clock_time(ends_at)}"
             await self._audit.conclude(installation, press.entry, result)
             waiting = waiting._replace(entry=press.entry._replace(result=result))

@@ -53,5 +53,6 @@ def deaths_table(
     latest = {} if are_clean else {each["cause"]: each for each in reversed(documents) if each["advice"]}
     for cause, each in sorted(latest.items())[:MOST_SHARED]:
         command = shell_command("ghapp", "explain", each["org"], each["runner_name"])
-        parts.append(copyable(f"  → {cause}: {each['advice'].removesuffix('.')}; its last lines: `{command}`", "dim"))
+        lines = f"; its last lines: `{command}`" if each["runner_log"] else ""
+        parts.append(copyable(f"  → {cause}: {each['advice'].removesuffix('.')}{lines}", "dim"))
     return Group(*parts)

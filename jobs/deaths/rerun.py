@@ -131,9 +131,10 @@ async def _note(context: JobContext, installation_id: int, which: str, job_id: i
 
     It does not follow each unasked try: after a mass loss there are hundreds of them.
     """
-    if not note.replaces(await context.reruns.noted(installation_id, job_id), context.clock()):
+    known = await context.reruns.noted(installation_id, job_id)
+    if not note.replaces(known, context.clock()):
         return
-    await context.reruns.note(installation_id, job_id, note)
+    await context.reruns.note(installation_id, job_id, note.after(known))
     if note.by != AUTO or note.is_final:
         _have_check_run_updated(context, installation_id, which, job_id, note.reason)
 

@@ -17,7 +17,7 @@ async def four_deaths(known):
     job = DeadJob(42, "acme/api", "build", conclusion="failure")
     worst = Death("linux-1", "", "node-1", known.now, 137, 9, "OOMKilled", Cause.HOST_OOM, "More memory.", pool="linux")
     for ago, changes in (
-        (10, {"runner_name": "linux-1", "job": job, "image": "runner:7"}),
+        (10, {"runner_name": "linux-1", "job": job, "image": "runner:7", "runner_log": ("Killed",)}),
         (20, {"runner_name": "linux-2", "image": "runner:7"}),
         (30, {"runner_name": "gpu-1", "pool": "gpu", "node": "", "cause": Cause.VANISHED}),
         (40, {"runner_name": "linux-3", "cause": Cause.CLEAN_EXIT}),
@@ -60,7 +60,7 @@ async def test_each_cause_has_its_advice_and_the_command_that_shows_the_latest_d
     await four_deaths(known)
     shown = " ".join((await known.ask("deaths")).stdout.split())
     assert "→ host-oom: More memory; its last lines: `ghapp explain acme linux-1`" in shown
-    assert "→ vanished: More memory; its last lines: `ghapp explain acme gpu-1`" in shown
+    assert shown.endswith("→ vanished: More memory"), "no line of its log is known"
     assert "→" not in (await known.ask("deaths", "--cause", "clean-exit")).stdout
 
 

@@ -419,24 +419,24 @@ PHANTOM = Phantom(PhantomKind.OBJECT_WITHOUT_POD, "arc-1", PhantomReason.POD_LOS
     [
         (None, 0, [], None),
         (ClusterSummary(NOW), 0, [], None),
-        (ClusterSummary(NOW), 2, [], "cluster: 0 runners died within a week, 2 leaked pods deleted within a day"),
+        (ClusterSummary(NOW), 2, [], "cluster: 2 leaked pods deleted within a day"),
         (
             ClusterSummary(NOW),
             0,
             [LeakingPod("runners", "pod-1", "", NOW, "UnclaimedBriefly"), LeakingPod("runners", "pod-2", "", NOW)],
-            "cluster: 0 runners died within a week, 0 leaked pods deleted within a day, 2 unused pods: pod-1 (UnclaimedBriefly)",
+            "cluster: 0 leaked pods deleted within a day, 2 unused pods: pod-1 (UnclaimedBriefly)",
         ),
         (
             ClusterSummary(NOW),
             1,
             [LeakingPod("runners", "pod-2", "", NOW)],
-            "cluster: 0 runners died within a week, 1 leaked pod deleted within a day, 1 unused pod: pod-2",
+            "cluster: 1 leaked pod deleted within a day, 1 unused pod: pod-2",
         ),
         (
             ClusterSummary(NOW, phantoms=(PHANTOM,)),
             0,
             [],
-            "cluster: 0 runners died within a week, 0 leaked pods deleted within a day, 1 phantom: arc-1 (PodLost)",
+            "cluster: 0 leaked pods deleted within a day, 1 phantom: arc-1 (PodLost)",
         ),
     ],
     ids=["no cluster", "nothing", "reaped", "unused", "one unused", "phantom"],

@@ -11,6 +11,7 @@ from ghapp.installations.pool_matching import ALL_POOLS
 from ghapp.remediation.fuse import Fuse, FuseLimits, FuseReason, Position
 from ghapp.runners.evidence import Evidence, missing_since
 from ghapp.runners.verdict import State, may_run_an_unknown_job
+from tests.simulation.scenario import Pool
 from tests.simulation.world import Fate
 
 if TYPE_CHECKING:
@@ -77,9 +78,10 @@ class Batches:
         for pool, members in pools.items():
             self._count(pool, _lost(members, fuses.get(pool, Fuse()), now, self._limits), members, now, fuses)
         whole = fuses.get(ALL_POOLS, Fuse())
-        stopped = {pool for pool, fuse in fuses.items() if fuse.position is Position.STOPPED}
-        # Losses of a pool whose own fuse stopped are not part of the whole installation's mass loss.
-        of_whole = {pool: members for pool, members in pools.items() if pool not in stopped}
+        alone = {self._engine.changes.name_of(each) for each in self._alone()}
+        alone |= {pool for pool, fuse in fuses.items() if fuse.position is Position.STOPPED}
+        # Losses of a pool that waits alone are not part of the whole installation's mass loss.
+        of_whole = {pool: members for pool, members in pools.items() if pool not in alone}
         several = {pool: _lost(members, whole, now, self._limits) for pool, members in of_whole.items()}
         everyone = [each for members in pools.values() for each in members]
         # Losses of a single pool concern its own fuse only, unless the installation's fuse has tripped already.
@@ -185,7 +187,7 @@ class Batches:
         """Number of the installation's grants in pools that wait alone: those do not count."""
         if pool != ALL_POOLS:
             return 0
-        alone = self._alone()
+        alone = {each.name for each in self._alone()}
         return sum(each.at >= since and each.pool in alone and self._counts(each) for each in self._grants)
 
     def _counts(self, grant: Grant) -> bool:
@@ -194,16 +196,16 @@ class Batches:
         evidence = self._engine.store.runners.get(grant.runner_id)
         return evidence is not None and evidence.event_id == grant.event_id and evidence.reregistered_as is None
 
-    def _alone(self) -> set[str]:
+    def _alone(self) -> list[Pool]:
         """The pools that are stopped, paused or not configured."""
         changes, store = self._engine.changes, self._engine.store
-        return {
-            pool.name
+        return [
+            pool
             for pool in self._engine.scenario.pools
             if store.fuses.get(changes.name_of(pool), Fuse()).position is Position.STOPPED
             or changes.name_of(pool) in store.paused
             or not changes.is_configured(pool)
-        }
+        ]
 
 
 def _lost(members: Iterable[tuple[Evidence, State]], fuse: Fuse, now: float, limits: FuseLimits) -> int:

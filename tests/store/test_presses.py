@@ -51,7 +51,7 @@ async def test_a_press_shows_what_its_work_waits_for_until_it_ends(redis):
     await redis.expire(keys.presses(7), 10)
     for at in (60.0, 120.0):
         await store.wait(7, "rerun a", "the fuse is not closed", NOW + at, NOW + 900)
-    tried_again = f"tried again at {clock_time(NOW + 120)}, for the last time at {clock_time(NOW + 900)}"
+    tried_again = f"next try at {clock_time(NOW + 120)}, for the last time at {clock_time(NOW + 900)}"
     press = await store.get(7, press_id)
     assert (press.outcome, press.waits_for) == ("", "the fuse is not closed")
     assert (press.next_at, press.ends_at) == (NOW + 120, NOW + 900)

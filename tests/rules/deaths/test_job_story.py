@@ -64,7 +64,7 @@ def story(known, outcome=NOTHING_KNOWN):
     return [each.full_text for each in job_story(known, POOL, explain(jobs, known), outcome, NOW)]
 
 
-AT_NEXT = f"tried again at {clock_time(NOW + 120)}"
+AT_NEXT = f"next try at {clock_time(NOW + 120)}"
 UNKNOWN_RUN = why_not(RerunRefusal.UNKNOWN_JOB)
 BY_HAND = "; to run it again unchanged: `gh run rerun --job 7 --repo acme/api`"
 
@@ -163,6 +163,15 @@ BY_HAND = "; to run it again unchanged: `gh run rerun --job 7 --repo acme/api`"
         ),
         (
             FAILED,
+            JobOutcome(DIED, ACCEPTED, RerunNote("NoUsableAnswer", "mona", NOW - 110, NOW - 50)),
+            [
+                *(TAKEN, OOM, "ended: failure"),
+                "a re-run was requested by mona, and waited for 1 min; it is attempt 2 of the run",
+                "no delivery of attempt 2 is known, so neither is where it is now",
+            ],
+        ),
+        (
+            FAILED,
             JobOutcome(DIED, note=RerunNote("JobUnknownToGitHub", "mona", NOW - 50)),
             [*(TAKEN, OOM, "ended: failure"), f"a re-run was requested by mona: {UNKNOWN_RUN}"],
         ),
@@ -197,7 +206,7 @@ BY_HAND = "; to run it again unchanged: `gh run rerun --job 7 --repo acme/api`"
         ),
         *("succeeded", "ended without a conclusion", "cancelled before a runner took it", "failed by its runner"),
         *("re-run requested", "re-run accepted", "re-run refused", "not run again", "tried again later"),
-        *("tried again unasked", "request tried again", "unknown to GitHub"),
+        *("tried again unasked", "request tried again", "run again after a wait", "unknown to GitHub"),
         *("run again and queued", "run again at GitHub"),
     ],
 )
@@ -299,6 +308,9 @@ def test_where_a_check_run_has_the_button_it_is_the_one_way_to_run_a_job_again(b
     assert (last.step, last.url, last.runs_again) == (step, button, True)
     assert last.why.startswith(f"that {BUTTON_RUNS_AGAIN}; ")
     assert [each.command for each in job_story(ON_GITHUB, POOL, None, outcome, NOW) if each.step == "rerun"] == [""]
+    waits = outcome._replace(note=RerunNote("NoUsableAnswer", "mona", NOW - 50, NOW + 120))
+    assert next_steps(ON_GITHUB, waits, NOW)[-1].step == "wait for the re-run that mona requested"
+    assert next_steps(ON_GITHUB, waits, NOW + 120)[-1] == last
     final = outcome._replace(note=RerunNote("JobUnknownToGitHub", "mona", NOW))
     assert next_steps(ON_GITHUB, final, NOW)[-1].step == START_AGAIN
 

@@ -17,6 +17,7 @@ from ghapp.deaths.rerun import (
     TRIES_AFTER_SECONDS,
     Rerun,
     RerunFacts,
+    RerunNote,
     RerunRefusal,
     RerunRules,
     RerunState,
@@ -28,7 +29,7 @@ from ghapp.deaths.rerun import (
     refusal,
     settled,
 )
-from tests.rules.builders import MICROSECOND
+from tests.rules.builders import MICROSECOND, NOW
 from tests.rules.deaths.test_post_mortem import death
 
 JOB = JobFacts(7, "test", "a" * 40, over=True, conclusion="failure", run_id=1, attempt=1, begun=False)
@@ -236,3 +237,21 @@ def test_the_outcome_of_the_last_try_is_asked_for_within_the_hour(state, after, 
 )
 def test_a_403_is_about_a_permission_by_githubs_sentence_or_by_a_header_alone(accepted, explanation, is_about_it):
     assert is_not_granted(accepted, explanation) is is_about_it
+
+
+WAITED = RerunNote("NoUsableAnswer", "mona", NOW - 60, NOW)
+
+
+@pytest.mark.parametrize(
+    ("known", "at"),
+    [
+        (WAITED, NOW - 60),
+        (None, NOW),
+        (WAITED._replace(by="lisa"), NOW),
+        (WAITED._replace(next_at=None), NOW),
+        (WAITED._replace(at=NOW + 60), NOW),
+    ],
+    ids=["a further try", "the first", "another person's", "one that had ended", "in the future"],
+)
+def test_a_further_try_keeps_the_time_of_the_request(known, at):
+    assert RerunNote("RunNotOver", "mona", NOW, NOW + 60).after(known) == ("RunNotOver", "mona", at, NOW + 60)

@@ -270,9 +270,7 @@ async def test_a_press_whose_re_run_waits_for_hours_says_for_what_and_how_it_end
             (press_id,) = await app.context.redis.hkeys(keys.presses(app.installation))
             press = await app.context.presses.get(app.installation, press_id.decode())
             assert press.next_at == app.clock() + after
-            tried_again = (
-                f"tried again at {clock_time(press.next_at)}, for the last time at {clock_time(press.ends_at)}"
-            )
+            tried_again = f"next try at {clock_time(press.next_at)}, for the last time at {clock_time(press.ends_at)}"
             assert await recorded(app) == [f"waits: {GOES_ON}; {tried_again}"]
             app.clock.pass_(after)
         assert app.clock() == press.ends_at
@@ -365,14 +363,12 @@ async def test_a_press_that_nothing_comes_of_says_so(story, trouble):
             with pytest.raises(GitHubUnavailableError):
                 await rerun(app, death, who)
             (result,) = await recorded(app)
-            assert result.startswith("waits: GitHub gave no usable answer; tried again at ")
+            assert result.startswith("waits: GitHub gave no usable answer; next try at ")
             note = await app.context.reruns.noted(app.installation, death.job.id)
             assert note == RerunNote("NoUsableAnswer", who, app.clock(), app.clock() + TRIES_AFTER_SECONDS[0])
             app.sandbox.control.no_faults()
             summary = (await look(app, death))[1]["output"]["summary"]
-            assert (
-                f"a re-run was requested by {who}; it waits: GitHub gave no usable answer; tried again at " in summary
-            )
+            assert f"a re-run was requested by {who}; it waits: GitHub gave no usable answer; next try at " in summary
         elif trouble == "the death":
             await app.context.redis.delete(keys.deaths(app.installation))
             assert await rerun(app, death, who) is None

@@ -110,7 +110,7 @@ async def test_the_banner_and_the_record_say_what_the_work_waits_for_and_until_w
     page = (await browser.get(address)).text
     assert text in page
     assert 'hx-trigger="every 1s"' in page
-    tried_again = f"tried again at {clock_time(NOW + 120)}, for the last time at {clock_time(NOW + 7200)}"
+    tried_again = f"next try at {clock_time(NOW + 120)}, for the last time at {clock_time(NOW + 7200)}"
     assert (await entries(redis, fleet["acme"]))[0][4] == f"waits: the fuse is not closed; {tried_again}"
 
 
