@@ -605,7 +605,7 @@ CAUGHT_BY: Mapping[str, int] = {
     "jobs show nothing of a loss": 959,
     "no runner has a job that seems to wait": 2039,
     "a controller acts when it reports": 9193,
-    "a busy list soon after a job's end shows another job for days": 8974,
+    "a busy list soon after a job's end shows another job for days": 10063,
     "the return of a mere suspect holds the batches": 103,
     "slow newcomers of ordinary departures prove a batch": 96,
     "a change of the mode gives another first batch": 109,
