@@ -52,6 +52,7 @@ def loss_headlines(fleet: FleetView, pools: Sequence[PoolView], now: float) -> I
         if pool.fuse.position is Position.STOPPED and not worst.is_stopped:
             name = "the fuse of all pools" if pool.is_whole_fuse else "the fuse"
             progress += f"; {name} is stopped: {FUSE_REASONS[pool.fuse.reason]}"
+        progress += _latest(lost, since)
         effect = _effect(demand[pool.name]) if pool.name in demand else ""
         if not missing and not unanswered and _is_settling(fleet, pool, statuses, healed):
             yield _settling(pool, healed, effect, step, since)
@@ -75,9 +76,12 @@ def loss_headlines(fleet: FleetView, pools: Sequence[PoolView], now: float) -> I
 
 def _is_settling(fleet: FleetView, pool: PoolView, statuses: Sequence[ReplacementStatus], healed: int) -> bool:
     """True if most of a pool's losses have healed, and nothing is left to be requested for the others."""
-    is_all_requested = all(each.stage is ReplacementStage.REQUESTED for each in statuses)
     goes_on = fleet.view.survey.failing_since is None and not pool.waits_for_a_person
-    return is_all_requested and goes_on and healed >= HEALED_FOR_EACH_HIDDEN * len(statuses)
+    return _are_all_requested(statuses) and goes_on and healed >= HEALED_FOR_EACH_HIDDEN * len(statuses)
+
+
+def _are_all_requested(statuses: Iterable[ReplacementStatus]) -> bool:
+    return all(each.stage is ReplacementStage.REQUESTED for each in statuses)
 
 
 def _settling(pool: PoolView, healed: int, effect: str, step: str, since: float) -> Headline:
@@ -102,6 +106,19 @@ def _settling(pool: PoolView, healed: int, effect: str, step: str, since: float)
         f"{left} not seen yet",
         ranks_as=HeadlineKind.SLOW,
     )
+
+
+BURST_SECONDS = 60.0
+"""Losses within so long of each other are one burst: two sweeps at the usual interval may find them."""
+
+
+def _latest(lost: Iterable[RunnerView], since: float) -> str:
+    """Returns how many were lost long after the first ones, and since when, as the end of a sentence."""
+    times = [lost_since(each.evidence) for each in lost]
+    latest = [at for at in times if at > max(times) - BURST_SECONDS]
+    if min(latest) - since < BURST_SECONDS:
+        return ""
+    return f"; {len(latest):,} of them {are(len(latest))} lost since {clock_time(min(latest))}"
 
 
 def _healed_together(pool: PoolView, since: float, patience: float) -> tuple[float, int]:
@@ -244,8 +261,8 @@ def _step(
         case ReplacementBlocker.GITHUB:
             return "wait: replacement goes on by itself once GitHub answers", ""
         case _ if fleet.view.survey.failing_since is not None:
-            return "wait: replacement goes on by itself once runners can be read", ""
-        case _ if last_request_at is not None:
+            return "wait: successors are seen once runners can be read", ""
+        case _ if last_request_at is not None and _are_all_requested(each.replacement for each in pool.lost):
             by = clock_time(last_request_at + fleet.fuse_limits.prove_seconds)
             if healed >= HEALED_FOR_EACH_HIDDEN * len(pool.lost):
                 them, they_are = ("it", "it is") if len(pool.lost) == 1 else ("them", "they are")
@@ -265,8 +282,8 @@ def _next_batch(pool: PoolView, prove_seconds: float, last_request_at: float | N
         by = f"by {clock_time(last_request_at + prove_seconds)}"
     proof = proof_in_words(is_of_all=pool.is_whole_fuse)
     return (
-        f"the next batch follows when {proof} of this one's successors are online; {by} one suffices, and without any "
-        "the fuse stops"
+        f"the next batch follows when {proof} of this one's successors are online, as far as they can be distinguished "
+        f"from the pool's other new runners; {by} one suffices, and without any the fuse stops"
     )
 
 

@@ -19,6 +19,7 @@ from ghapp.report.fleet_report import report_on
 from ghapp.report.headline import HeadlineKind, Severity
 from ghapp.report.headlines import MOST_PER_KIND, headlines, title_of
 from ghapp.report.links import PageLinks
+from ghapp.report.loss_headlines import BURST_SECONDS
 from ghapp.report.overview import headline_documents
 from ghapp.runners.deletion_progress import Deletion
 from ghapp.runners.next_attempt import BLINDNESS, NEEDS_AN_OWNER, NOT_SCHEDULED, OVERDUE, NextAttempt
@@ -283,7 +284,8 @@ LOSSES = {
 def test_the_step_of_a_proving_fuse_says_how_many_successors_it_waits_for(pool, proof):
     step = found(lost(2), fuses={pool: proving()})[0].step
     assert step.startswith(
-        f"wait: the next batch follows when {proof} of this one's successors are online; 5 min after its last request"
+        f"wait: the next batch follows when {proof} of this one's successors are online, as far as they can be "
+        "distinguished from the pool's other new runners; 5 min after its last request"
     )
 
 
@@ -430,13 +432,35 @@ def test_runners_that_are_missing_beside_lost_ones_are_in_the_headline_of_the_lo
 
 
 def test_while_runners_cannot_be_read_nothing_goes_on_by_itself():
-    blind, loss = found(online(1), requested(2, NOW - 5), survey=survey(failing_since=NOW - 9, failure="Unauthorized"))[
-        :2
-    ]
-    assert (blind.kind, loss.step) == (
-        HeadlineKind.BLIND,
-        "wait: replacement goes on by itself once runners can be read",
-    )
+    blinded = survey(failing_since=NOW - 9, failure="Unauthorized")
+    blind, loss = found(online(1), requested(2, NOW - 5), survey=blinded)[:2]
+    assert (blind.kind, loss.step) == (HeadlineKind.BLIND, "wait: successors are seen once runners can be read")
+
+
+@pytest.mark.parametrize(
+    ("others", "deadline"),
+    [((), f"; successors are expected by {clock_time(NOW + 295)}"), ((lost(3),), "")],
+    ids=["all are requested", "one waits"],
+)
+def test_successors_are_expected_by_a_time_once_all_are_requested(others, deadline):
+    step = found(online(1), requested(2, NOW - 5), *others)[0].step
+    assert step == f"nothing to do: replacement goes on by itself{deadline}"
+
+
+@pytest.mark.parametrize(
+    ("apart", "text"),
+    [
+        (BURST_SECONDS - MICROSECOND, None),
+        (BURST_SECONDS, f"; 2 of them are lost since {clock_time(NOW - 60)}"),
+    ],
+    ids=["one burst", "another burst"],
+)
+def test_a_loss_that_goes_on_says_how_many_were_lost_lately(apart, text):
+    first = NOW - 60 - apart
+    known = [lost(1, **began(first)), lost(2, **began(NOW - 60)), lost(3, **began(NOW - 60))]
+    sentence = found(online(9), *known)[0].sentence
+    assert ("of them are lost since" in sentence) is (text is not None)
+    assert text is None or text in sentence
 
 
 def test_the_fuse_of_all_pools_waits_for_the_last_request_of_any_pool():
