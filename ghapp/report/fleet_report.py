@@ -122,7 +122,7 @@ def _text(fleet: FleetView, pools: Sequence[PoolView], now: float) -> str:
         for part in (
             versions_text(fleet, now),
             unserved_text(fleet, now),
-            healed_text(pools, now),
+            healed_text(fleet, pools, now),
             cluster_text(fleet, now),
         )
         if part

@@ -12,6 +12,7 @@ from ghapp.remediation.plan import Mode
 from ghapp.remediation.status import ReplacementStage, ReplacementStatus
 from ghapp.report.check_run import LONGEST
 from ghapp.report.check_run_state import REFRESH_SECONDS
+from ghapp.report.documents import HEALED
 from ghapp.report.fleet import FleetView, PoolView, RunnerView
 from ghapp.report.headline import runners_page
 from ghapp.report.links import PageLinks
@@ -20,7 +21,7 @@ from ghapp.report.markdown import NOTHING, code, cut, heading, prose, row
 from ghapp.runners.evidence import Evidence, is_absent
 from ghapp.runners.next_attempt import OVERDUE
 from ghapp.runners.verdict import Reason, State
-from ghapp.wording import are, time_of
+from ghapp.wording import are, counted, time_of
 
 LONGEST_WHY = 200
 
@@ -28,7 +29,7 @@ COUNTED = (State.HEALTHY, State.STARTING, State.OFFLINE, State.SUSPECT, State.IN
 ALWAYS_COUNTED = (State.HEALTHY, State.INVALIDATED)
 """The others have a column while a runner is in that state, as on the page."""
 
-LOST, HEALED = "Lost", "Healed, 24 h"
+LOST, HEALED_OF_DAY = "Lost", "Healed, 24 h"
 
 MEANINGS = {
     State.STARTING: "Starting: registered moments ago, and not online yet.",
@@ -70,7 +71,7 @@ def summary_of(pools: Sequence[PoolView], now: float, before: str = "", room: in
     states = [each for each in COUNTED if each in ALWAYS_COUNTED or any(pool.count[each] for pool in pools)]
     has_healed, has_pauses = any(pool.healed for pool in pools), any(pool.pause is not None for pool in pools)
     names = [LOST if state is State.INVALIDATED else state.capitalize() for state in states]
-    numbers = ["Runners", *names, *([HEALED] if has_healed else [])]
+    numbers = ["Runners", *names, *([HEALED_OF_DAY] if has_healed else [])]
     head = heading("Pool", *numbers, "Fuse", *(["Paused"] if has_pauses else []), numbers=numbers)
     rows = (
         row(
@@ -201,8 +202,8 @@ def _is_listed(member: RunnerView, fleet: FleetView, now: float) -> bool:
     return is_lasting or member.is_lasting_suspect(now, fleet.view.limits)
 
 
-def healed_text(pools: Sequence[PoolView], now: float) -> str:
-    """Renders healed and written-off runners as of `now`; empty if there are none."""
+def healed_text(fleet: FleetView, pools: Sequence[PoolView], now: float) -> str:
+    """Renders the latest healed runners, and how many were written off, as of `now`; empty if there are none."""
     healed = [(each, pool) for pool in pools for each in pool.healed]
     parts = []
     if healed:
@@ -210,7 +211,13 @@ def healed_text(pools: Sequence[PoolView], now: float) -> str:
         runners = "runner was" if len(healed) == 1 else "runners were"
         head = f"### Healed: {len(healed)} {runners} lost within 24 hours, and a successor is online\n\n"
         head += heading("Runner", "Pool", "Reason", "Lost", "Successor online")
-        parts.append(cut(head, _healed_rows(healed[:MOST_HEALED], now), len(healed), HEALED_CHARACTERS, "runners"))
+        latest, earlier = healed[:MOST_HEALED], len(healed[MOST_HEALED:])
+        table = cut(head, _healed_rows(latest, now), len(latest), HEALED_CHARACTERS, "runners")
+        if earlier:
+            page = PageLinks(fleet.pages_url, fleet.org).below(f"runners?state={HEALED}")
+            healed_before = f"{counted(earlier, 'more runner')} healed before these"
+            table += f"\n\n{healed_before if page is None else f'[{healed_before}]({page})'}."
+        parts.append(table)
     for pool in pools:
         if pool.unanswered:
             runners = "1 runner" if len(pool.unanswered) == 1 else f"{len(pool.unanswered)} runners"

@@ -17,7 +17,7 @@ from ghapp.report.fleet_report import report_on
 from ghapp.runners.deletion_progress import Deletion
 from ghapp.runners.next_attempt import NextAttempt
 from ghapp.runners.remains import Remains, RemainsKind
-from ghapp.runners.texts import MOST_NAMED, MOST_OF_A_KIND, NOTES, fuse_history
+from ghapp.runners.texts import MOST_HEALED, MOST_NAMED, MOST_OF_A_KIND, NOTES, fuse_history
 from ghapp.runners.verdict import HANG_SECONDS, Limits, Reason
 from ghapp.settings import PoolSettings
 from ghapp.wording import clock_time, time_of
@@ -227,6 +227,16 @@ def test_healed_runners_are_shown_separately_from_open_ones():
     assert after.splitlines()[2].endswith(
         f"| RegistrationInvalidated | {time_of(NOW, NOW)} | {time_of(NOW - 5, NOW)} |"
     )
+
+
+@pytest.mark.parametrize(("count", "earlier"), [(MOST_HEALED, None), (MOST_HEALED + 1, "1 more runner")])
+def test_of_many_healed_runners_the_latest_are_shown_and_the_others_are_a_link(count, earlier):
+    runners = [replaced(number, healed_at=NOW - number) for number in range(1, count + 1)]
+    text = report_on(fleet_of(*runners, online(count + 1), pages_url="https://ghapp.example.com"), NOW).text
+    assert text.count("RegistrationInvalidated") == MOST_HEALED
+    assert (" healed before these" in text) is (earlier is not None)
+    page = "https://ghapp.example.com/orgs/acme/runners?state=healed"
+    assert earlier is None or text.endswith(f"\n\n[{earlier} healed before these]({page}).")
 
 
 def test_requests_without_a_successor_for_an_hour_are_shown_apart():
