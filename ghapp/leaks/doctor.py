@@ -25,8 +25,8 @@ KEPT: Mapping[Guard, tuple[str, str]] = {
         "find out why a deleted pod was in use; then `ghapp resume` starts the reaper again",
     ),
     Guard.FUSE_NOT_CLOSED: (
-        "are leaks, and the fuse of their runners is not closed",
-        "`ghapp resume` restarts a stopped fuse",
+        "are leaks, and the fuse of their runners, or of all pools, is not closed",
+        "one that is proving goes on by itself; `ghapp resume` restarts a stopped one",
     ),
     Guard.MASS_LEAK: (
         "are leaks, and wait until the batch before them has proven itself",

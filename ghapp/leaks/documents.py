@@ -17,7 +17,10 @@ DELETED = "deleted"
 
 WHY_IT_WAITS = {
     "": "it waits for its turn, or remediation is paused or in dry-run",
-    Guard.FUSE_NOT_CLOSED: "the fuse of its pool's runners is not closed; `ghapp resume` restarts a stopped one",
+    Guard.FUSE_NOT_CLOSED: (
+        "the fuse of its pool's runners, or of all pools, is not closed: one that is proving goes on by itself, and "
+        "`ghapp resume` restarts a stopped one"
+    ),
     Guard.MASS_LEAK: "it waits until the batch before it has proven itself",
     Guard.REAPER_STOPPED: "the reaper is stopped: a pod that it deleted was in use; `ghapp doctor` names that",
     Guard.UNNAMED: 'the name of its runner is unknown; set `runner_name = "pod"` if runners have the names of pods',
