@@ -71,6 +71,7 @@ _ID = r"([1-9][0-9]{0,17})"
 _JOB = re.compile(rf"{_ID}|https?://\S*/(?:runs/[0-9]+/job|actions/jobs)/{_ID}(?:[/?#]\S*)?", re.ASCII)
 _REPOSITORY = re.compile(r"https?://[^/\s]+/(?:api/v3/)?(?:repos/)?([^/\s]+/[^/\s]+)/actions/", re.ASCII)
 _PAGE = re.compile(rf"https?://[^/\s]+/(?:\S+/)?orgs/([^/\s]+)/jobs/{_ID}(?:[/?#]\S*)?", re.ASCII)
+_DEATH_PAGE = re.compile(r"https?://[^/\s]+/(?:\S+/)?orgs/([^/\s]+)/deaths/([^/?#\s]+)(?:[/?#]\S*)?", re.ASCII)
 _CHECK_RUN = re.compile(
     rf"https?://[^/\s]+/(?:api/v3/)?(?:repos/)?([^/\s]+/[^/\s]+)/(?:check-)?runs/{_ID}(?:[/?#]\S*)?", re.ASCII
 )
@@ -92,6 +93,7 @@ class JobReference(NamedTuple):
         is_number: True for a run that may as well be a job: no URL says which.
         is_check_run: True for a check run: that of a job has the job's id; one of ours is about other jobs.
         host: that of a URL of GitHub; empty without one.
+        dead_runner: the name of a runner, for the page of its death: it leads to the job that it ran; else empty.
     """
 
     job_id: int | None = None
@@ -101,6 +103,7 @@ class JobReference(NamedTuple):
     is_number: bool = False
     is_check_run: bool = False
     host: str = ""
+    dead_runner: str = ""
 
     @classmethod
     def parse(cls, text: str) -> JobReference | None:
@@ -116,6 +119,8 @@ class JobReference(NamedTuple):
             return cls(run_id=int(found[1]), repository=repository, host=host)
         if found := _PAGE.fullmatch(text):
             return cls(job_id=int(found[2]), scope=address_in(unquote(found[1])))
+        if found := _DEATH_PAGE.fullmatch(text):
+            return cls(scope=address_in(unquote(found[1])), dead_runner=unquote(found[2]))
         if found := _CHECK_RUN.fullmatch(text):
             return cls(job_id=int(found[2]), repository=found[1], is_check_run=True, host=host_of(text))
         return None
@@ -279,6 +284,8 @@ class ApiClient:
             org: the scope; None: each scope that may have run the jobs, and of those the one that did.
         """
         await self.require_github(reference.host)
+        if reference.dead_runner:
+            return await self.jobs_referred_to(JobReference(await self._job_of_death(reference)), org)
         scopes = await (self._scopes_of(reference.repository) if org is None else self._orgs(org))
         by_id = defaultdict[int, list[Any]](list)
         for name in scopes:
@@ -293,6 +300,15 @@ class ApiClient:
                 f"{', '.join(scopes)} {reference}: not known{meant}; {KNOWN_JOBS}; see `{see}`"
             )
         return [max(each, key=_is_answered_there) for each in by_id.values()]
+
+    async def _job_of_death(self, reference: JobReference) -> int:
+        """Returns the id of the job that the runner of a death's page ran when it died, the latest one of its name."""
+        scope, runner = reference.scope, reference.dead_runner
+        death = await self._get(f"/v1/orgs/{path_segment(scope)}/deaths/{_part(runner)}")
+        if death["job"] is None:
+            see = shell_command("ghapp", "explain", scope, runner)
+            raise UnknownWorkflowJobError(f"{scope} {runner}: no job is known that it ran when it died; see `{see}`")
+        return int(death["job"]["id"])
 
     async def _nearest_job(self, scopes: Iterable[str], number: int | None) -> str:
         """Returns the one known job whose id differs in one digit, as the middle of a sentence; empty if several do.

@@ -142,10 +142,10 @@ NEEDS_ITS_ORG = "the id of a job needs its ORG unless exactly one organization i
 def why(org_and_job: tuple[str, ...], *, web: bool, output: CommandOutput) -> None:
     """Show a job's whole story: why it waits or waited, which runner took it, how that died, where it runs again.
 
-    JOB_OR_URL: the id or the URL of a job (its page at GitHub or here) or of a run, or the URL of a check run "Runner
-    post-mortem" or "Runner queue". ORG is needed beside an id where several organizations are known. A URL needs none:
-    the organization, repository or enterprise whose runner took the job answers, and for a job that waits the
-    organization.
+    JOB_OR_URL: the id or the URL of a job (its page at GitHub or here) or of a run, the URL of a check run "Runner
+    post-mortem" or "Runner queue", or that of a runner's death here. ORG is needed beside an id where several
+    organizations are known. A URL needs none: the organization, repository or enterprise whose runner took the job
+    answers, and for a job that waits the organization.
 
     Example: ghapp why https://github.com/acme/api/actions/runs/41/job/42
     """

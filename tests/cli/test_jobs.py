@@ -9,6 +9,7 @@ import pytest
 from ghapp.cli.api_client import JobReference
 from ghapp.cli.context import NO_ORGANIZATION
 from ghapp.deaths.cause import LESS_MEMORY, Cause
+from ghapp.deaths.death import DeadJob, Death
 from ghapp.deaths.job_outcome import RUNS_AGAIN
 from ghapp.deaths.job_story import HELD
 from ghapp.deaths.post_mortem_store import PostedMortem, PostMortems, Reruns
@@ -231,6 +232,18 @@ async def test_a_page_of_ours_and_a_check_run_name_their_job(known, url):
     await three_jobs(known)
     (found,) = (await known.json("why", url))["jobs"]
     assert (found["org"], found["job_id"]) == ("acme", 3)
+
+
+async def test_the_page_of_a_death_names_the_job_that_its_runner_ran(known):
+    await three_jobs(known)
+    died = Death("linux-1", "", "", known.now, None, None, "", Cause.VANISHED, "")
+    deaths = Deaths(known.redis, lambda: known.now)
+    await deaths.record(ACME, died._replace(job=DeadJob(3, "acme/api", "build")))
+    (found,) = (await known.json("why", "https://ghapp.example.com/orgs/acme/deaths/linux-1?end=7"))["jobs"]
+    assert (found["org"], found["job_id"]) == ("acme", 3)
+    await deaths.record(ACME, died._replace(runner_name="linux-2", pod="linux-2"))
+    line = one_line(await known.ask("why", "https://ghapp.example.com/orgs/acme/deaths/linux-2"), 2)
+    assert "acme linux-2: no job is known that it ran when it died; see `ghapp explain acme linux-2`" in line
 
 
 @pytest.mark.parametrize(
