@@ -256,7 +256,7 @@ def _rerun(outcome: JobOutcome, later: Sequence[Job], now: float, command: str) 
             RerunState.ACCEPTED: f"it is attempt {rerun.attempt + 1} of the run",
             RerunState.REFUSED: f"GitHub refused it{f': {rerun.why}' if rerun.why else ''}",
         }[rerun.state]
-        at = rerun.at if note is None or note.by != rerun.by else min(note.at, rerun.at)
+        at = min(note.at, rerun.at) if note is not None and note.awaits(rerun.by, rerun.at) else rerun.at
         waited = f", and waited for {duration(rerun.at - at)}" if rerun.at - at >= 1 else ""
         text = f"a re-run was requested by {rerun_requester(rerun.by)}{waited}; {result}"
         offered = by_hand if rerun.state is RerunState.REFUSED else ""

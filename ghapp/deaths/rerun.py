@@ -223,9 +223,16 @@ class RerunNote(NamedTuple):
         """True if the re-run is tried again."""
         return (self.next_at or 0.0) > now
 
+    def awaits(self, by: str, at: float) -> bool:
+        """True if a try at that time is the one that this note waits for, and no new request of the same person.
+
+        A try may be late, but not by more than the longest delay between two.
+        """
+        return self.by == by and self.next_at is not None and at - self.next_at <= TRIES_AFTER_SECONDS[-1]
+
     def after(self, known: RerunNote | None) -> RerunNote:
         """Returns the note of a later try with the time of the request that it repeats, if `known` waited for it."""
-        is_repeated = known is not None and known.by == self.by and known.next_at is not None
+        is_repeated = known is not None and known.awaits(self.by, self.at)
         return self._replace(at=min(known.at, self.at)) if known is not None and is_repeated else self
 
     def replaces(self, known: RerunNote | None, now: float) -> bool:

@@ -172,6 +172,11 @@ BY_HAND = "; to run it again unchanged: `gh run rerun --job 7 --repo acme/api`"
         ),
         (
             FAILED,
+            JobOutcome(DIED, ASKED, RerunNote("FuseNotClosed", "mona", NOW - 4000, None)),
+            [*(TAKEN, OOM, "ended: failure"), "a re-run was requested by mona; GitHub has not confirmed it yet"],
+        ),
+        (
+            FAILED,
             JobOutcome(DIED, note=RerunNote("JobUnknownToGitHub", "mona", NOW - 50)),
             [*(TAKEN, OOM, "ended: failure"), f"a re-run was requested by mona: {UNKNOWN_RUN}"],
         ),
@@ -206,7 +211,13 @@ BY_HAND = "; to run it again unchanged: `gh run rerun --job 7 --repo acme/api`"
         ),
         *("succeeded", "ended without a conclusion", "cancelled before a runner took it", "failed by its runner"),
         *("re-run requested", "re-run accepted", "re-run refused", "not run again", "tried again later"),
-        *("tried again unasked", "request tried again", "run again after a wait", "unknown to GitHub"),
+        *(
+            "tried again unasked",
+            "request tried again",
+            "run again after a wait",
+            "requested a second time",
+            "unknown to GitHub",
+        ),
         *("run again and queued", "run again at GitHub"),
     ],
 )

@@ -250,8 +250,10 @@ WAITED = RerunNote("NoUsableAnswer", "mona", NOW - 60, NOW)
         (WAITED._replace(by="lisa"), NOW),
         (WAITED._replace(next_at=None), NOW),
         (WAITED._replace(at=NOW + 60), NOW),
+        (WAITED._replace(next_at=NOW - TRIES_AFTER_SECONDS[-1]), NOW - 60),
+        (WAITED._replace(next_at=NOW - TRIES_AFTER_SECONDS[-1] - MICROSECOND), NOW),
     ],
-    ids=["a further try", "the first", "another person's", "one that had ended", "in the future"],
+    ids=["a further try", "the first", "another person's", "one that had ended", "in the future", "late", "forgotten"],
 )
 def test_a_further_try_keeps_the_time_of_the_request(known, at):
     assert RerunNote("RunNotOver", "mona", NOW, NOW + 60).after(known) == ("RunNotOver", "mona", at, NOW + 60)
