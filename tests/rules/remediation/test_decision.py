@@ -468,6 +468,18 @@ def test_while_a_pool_is_paused_its_fuse_keeps_the_time():
     assert (turn.after.held_at, has_stepped(turn.before, turn.after)) == (NOW, False)
 
 
+@pytest.mark.parametrize(
+    ("position", "held_at"),
+    [(Position.PROVING, NOW), (Position.CLOSED, None), (Position.STOPPED, None)],
+    ids=lambda each: str(getattr(each, "value", "")),
+)
+def test_in_dry_run_the_installations_fuse_keeps_the_time_while_it_proves(position, held_at):
+    whole = Fuse(position, NOW - 4000, 3, 3, batch_at=NOW - 4000)
+    decision = decided(waiting_for_acceptance(NOW - 4000), {ALL_POOLS: whole}, limits=RemediationLimits(mode="dry-run"))
+    after = {each.pool: each.after.held_at for each in decision.fuse_changes}
+    assert after.get(ALL_POOLS) == held_at
+
+
 def test_a_fuse_stopped_for_requests_that_were_not_accepted_goes_on_when_one_is():
     fuse = Fuse(
         Position.STOPPED, NOW - 4000, 3, 3, reason=FuseReason.REQUEST_NOT_ACCEPTED, batch_at=NOW - 4000, stopped_at=NOW
