@@ -295,9 +295,9 @@ class ApiClient:
             return await self.jobs_referred_to(JobReference(run_id=reference.job_id, is_number=True), org)
         if not by_id:
             see = shell_command("ghapp", "jobs", "--org", scopes[0])
-            meant = await self._nearest_job(scopes, reference.run_id) if reference.is_number else ""
+            near = await self._nearest_job(scopes, reference.run_id) if reference.is_number else ""
             raise UnknownWorkflowJobError(
-                f"{', '.join(scopes)} {reference}: not known{meant}; {KNOWN_JOBS}; see `{see}`"
+                f"{', '.join(scopes)} {reference}: not known{near}; {KNOWN_JOBS}; see `{see}`"
             )
         return [max(each, key=_is_answered_there) for each in by_id.values()]
 

@@ -175,9 +175,8 @@ def _answer_or_error(method: str, path: str, response: httpx.Response) -> GitHub
             raise UnauthorizedError(f"{method} {path}: GitHub does not accept our credentials")
         case 403:
             accepted = response.headers.get("x-accepted-github-permissions", "")
-            needs = (
-                f"; needs {accepted_text(accepted)}" if accepted else ""
-            )  # a 403 of a proxy or an IP allow list names none
+            # a 403 of a proxy or an IP allow list names none
+            needs = f"; needs {accepted_text(accepted)}" if accepted else ""
             explanation = _message_of(response.content)
             raise PermissionMissingError(
                 f"{method} {path}: not permitted (403){needs}",

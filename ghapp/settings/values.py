@@ -43,7 +43,7 @@ def checked(shape: type[Any], row: Mapping[str, Any], where: str, mistakes: Mist
     for key, value in row.items():
         name = f"{where} {key}"
         if key not in hints:
-            meant = nearest_key(key, hints)  # is not missing: it is misspelt
+            meant = nearest_key(key, hints)  # it is misspelt, and not reported as missing, too
             mistakes.add(f"{name}: unknown key{did_you_mean(key, hints)}", name, *(f"{where} {each}" for each in meant))
             continue
         converted = mistakes.read(name, _INVALID, _value, value, hints[key], key, name, mistakes)
