@@ -15,7 +15,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from ghapp.runners.evidence import LIST_LASTS_SECONDS, Evidence, Survey, covered_seconds, is_absent, missing_since
+from ghapp.runners.evidence import (
+    LIST_LASTS_SECONDS,
+    STALE_LIST_SECONDS,
+    Evidence,
+    Survey,
+    covered_seconds,
+    is_absent,
+    missing_since,
+)
 from ghapp.runners.outdated import gets_no_jobs
 
 HEALED_WITHIN_SECONDS = 3600.0
@@ -26,6 +34,9 @@ SUCCESSOR_PATIENCE_SECONDS = HEALED_WITHIN_SECONDS + LIST_LASTS_SECONDS
 
 LATE_SUCCESSOR_SECONDS = 300.0
 """A successor that is not seen so long after its request was accepted is late, or hidden among other newcomers."""
+
+LATE_FACTOR = 2.0
+"""It is so, too, once it takes so many times as long as the slowest successor of that time; lists may be stale."""
 
 HEALED_FOR_EACH_HIDDEN = 2
 """Losses whose successors show that the pool's controller replaces, for each one whose successor may be hidden."""
@@ -88,20 +99,25 @@ def hidden_successors(members: Iterable[Evidence], survey: Survey, now: float) -
         now: of the observation.
     """
     known = list(members)
-    late = [
-        each
-        for each in known
-        if awaits_successor(each) and covered_seconds(survey, each.replaced_at or 0.0, now) > LATE_SUCCESSOR_SECONDS
-    ]
-    if not late:
+    awaited = [each for each in known if awaits_successor(each)]
+    if not awaited:
+        return []
+    since = min(each.replaced_at or 0.0 for each in awaited) - LATE_SUCCESSOR_SECONDS
+    healed = [each for each in known if each.successor is not None and (each.replaced_at or 0.0) >= since]
+    late_after = _late_after(healed)
+    late = [each for each in awaited if covered_seconds(survey, each.replaced_at or 0.0, now) > late_after]
+    if not late or len(healed) < HEALED_FOR_EACH_HIDDEN * len(late):
         return []
     requested = [each.replaced_at or 0.0 for each in late]
-    since = min(requested) - LATE_SUCCESSOR_SECONDS
-    healed = sum(each.successor is not None and (each.replaced_at or 0.0) >= since for each in known)
-    if healed < HEALED_FOR_EACH_HIDDEN * len(late):
-        return []
     came = sum(each.first_seen > max(requested) for each, _ in _explained_newcomers(known, min(requested)))
     return [each.id for each in late] if came >= len(late) else []
+
+
+def _late_after(healed: Iterable[Evidence]) -> float:
+    """Returns how long after its request a successor is late (seconds), by how long those of `healed` took."""
+    took = [(each.healed_at or 0.0) - (each.replaced_at or 0.0) for each in healed]
+    slowest = max(took, default=LATE_SUCCESSOR_SECONDS)
+    return min(LATE_SUCCESSOR_SECONDS, max(STALE_LIST_SECONDS, LATE_FACTOR * slowest))
 
 
 def _may_succeed(newcomer: Evidence, loss: Evidence) -> bool:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from math import inf
+from typing import NamedTuple
 
 from ghapp.installations.pool_matching import ALL_POOLS
 from ghapp.remediation.fuse import FUSE_REASONS, Fuse, FuseReason, Position, proof_in_words, resume_command, threshold
@@ -37,33 +39,31 @@ def loss_headlines(fleet: FleetView, pools: Sequence[PoolView], now: float) -> I
         if not (lost := pool.lost):
             continue
         statuses, patience = [each.replacement for each in lost], fleet.fuse_limits.prove_seconds
-        # A late successor of an earlier loss is not what began: the loss is as old as the runners that wait now.
-        current = [each for each in lost if not is_unanswered(each.replacement, now, patience)] or lost
-        since, healed = _healed_together(pool, min(lost_since(each.evidence) for each in current), patience)
+        burst = _latest_burst(pool, BURST_CONFIRMATIONS * fleet.view.limits.confirm_seconds)
         unanswered = [each for each in statuses if is_unanswered(each, now, patience)]
         worst = _worst(statuses)
         total = len(pool.members)
         last_request_at = last_of_all if pool.is_whole_fuse else _last_request(lost, pool.fuse)
-        step, command = _step(fleet, pool, worst, unanswered, healed, last_request_at)
-        progress = _progress(statuses, healed, worst)
+        step, command = _step(fleet, pool, worst, unanswered, burst, last_request_at)
+        progress = _progress(statuses, burst, worst)
         missing = missing_at_once(fleet, pool, now)
         if missing:
             progress += f"; {len(missing):,} more {are(len(missing))} missing, and GitHub is asked for each"
         if pool.fuse.position is Position.STOPPED and not worst.is_stopped:
             name = "the fuse of all pools" if pool.is_whole_fuse else "the fuse"
             progress += f"; {name} is stopped: {FUSE_REASONS[pool.fuse.reason]}"
-        progress += _latest(lost, since)
         effect = _effect(demand[pool.name]) if pool.name in demand else ""
-        if not missing and not unanswered and _is_settling(fleet, pool, statuses, healed):
-            yield _settling(pool, healed, effect, step, since)
+        if not missing and not unanswered and _is_settling(fleet, pool, statuses, burst.healed):
+            yield _settling(pool, burst, effect, step)
             continue
         yield Headline(
             HeadlineKind.LOST,
             Severity.CRITICAL if pool.waits_for_a_person else Severity.ATTENTION,
-            f"{len(lost):,} of {counted(total, 'runner')} of {pool.name} {are(len(lost))} lost{effect}: {progress}.",
+            f"{len(lost):,} of {counted(total, 'runner')} of {pool.name} {are(len(lost))} lost"
+            f"{_latest(burst, lost)}{effect}: {progress}.",
             step,
             command,
-            since,
+            burst.since,
             runners_page(pool.name, State.INVALIDATED),
             pool.name,
             f"{len(lost):,} of {counted(total, 'runner')} lost"
@@ -84,13 +84,13 @@ def _are_all_requested(statuses: Iterable[ReplacementStatus]) -> bool:
     return all(each.stage is ReplacementStage.REQUESTED for each in statuses)
 
 
-def _settling(pool: PoolView, healed: int, effect: str, step: str, since: float) -> Headline:
+def _settling(pool: PoolView, burst: _Burst, effect: str, step: str) -> Headline:
     """Returns the headline of a loss of which nothing is left but the last successors.
 
     The pool's own newcomers may hide them, so that it comes after all that is worse than jobs that wait long; until
     they are late, for then the controller may not replace any more.
     """
-    left = len(pool.lost)
+    left, healed = len(pool.lost), burst.healed
     rest = "the successor of 1 is not seen yet" if left == 1 else f"the successors of {left:,} are not seen yet"
     return Headline(
         HeadlineKind.LOST,
@@ -98,7 +98,7 @@ def _settling(pool: PoolView, healed: int, effect: str, step: str, since: float)
         f"{healed:,} of {counted(healed + left, 'lost runner')} of {pool.name} are replaced, and {rest}{effect}.",
         step,
         "",
-        since,
+        burst.since,
         runners_page(pool.name, State.INVALIDATED),
         pool.name,
         f"{counted(left, 'successor')} not seen yet",
@@ -108,34 +108,40 @@ def _settling(pool: PoolView, healed: int, effect: str, step: str, since: float)
     )
 
 
-BURST_SECONDS = 60.0
-"""Losses within so long of each other are one burst: two sweeps at the usual interval may find them."""
+BURST_CONFIRMATIONS = 3
+"""Losses within so many times `confirm_seconds` of each other are one burst: consecutive sweeps may find them."""
 
 
-def _latest(lost: Iterable[RunnerView], since: float) -> str:
-    """Returns how many were lost long after the first ones, and since when, as the end of a sentence."""
-    times = [lost_since(each.evidence) for each in lost]
-    latest = [at for at in times if at > max(times) - BURST_SECONDS]
-    if min(latest) - since < BURST_SECONDS:
-        return ""
-    return f"; {len(latest):,} of them {are(len(latest))} lost since {clock_time(min(latest))}"
+class _Burst(NamedTuple):
+    """Losses of a pool that began together: since when (epoch seconds), and how many are lost or have healed."""
+
+    since: float
+    lost: int
+    healed: int
 
 
-def _healed_together(pool: PoolView, since: float, patience: float) -> tuple[float, int]:
-    """Returns when losses began that overlap with one that began at `since`, and how many of them have healed.
+def _latest_burst(pool: PoolView, gap: float) -> _Burst:
+    """Returns the latest burst of losses of which one is lost. So an earlier one does not make it older, or smaller.
 
-    So the count only grows until all have healed. One that took longer than `patience` connects no other losses.
+    A loss that comes after the others have healed, or more than `gap` seconds after the last one, begins another burst.
     """
-    count = 0
-    for each in sorted(pool.healed, key=lambda each: each.evidence.healed_at or 0.0, reverse=True):
-        evidence = each.evidence
-        healed_at = evidence.healed_at or 0.0
-        if healed_at < since:
-            break
-        count += 1
-        if healed_at - (evidence.replaced_at or 0.0) <= patience:
-            since = min(since, lost_since(evidence))
-    return since, count
+    ended = [(lost_since(each.evidence), each.evidence.healed_at or 0.0) for each in pool.healed]
+    times = sorted([*ended, *((lost_since(each.evidence), inf) for each in pool.lost)])
+    latest = burst = _Burst(times[0][0], 0, 0)
+    last, healed_at = times[0]
+    for began, ended_at in times:
+        if began - last > gap or began > healed_at:
+            burst, healed_at = _Burst(began, 0, 0), ended_at
+        is_lost = ended_at == inf
+        burst = burst._replace(lost=burst.lost + is_lost, healed=burst.healed + (not is_lost))
+        latest = burst if burst.lost else latest
+        last, healed_at = began, max(healed_at, ended_at)
+    return latest
+
+
+def _latest(burst: _Burst, lost: Sequence[RunnerView]) -> str:
+    """Returns how many of the lost runners were lost lately, and since when, if others were lost before."""
+    return "" if burst.lost == len(lost) else f", {burst.lost:,} of them since {clock_time(burst.since)}"
 
 
 def _effect(demand: PoolDemand) -> str:
@@ -152,8 +158,8 @@ def _worst(statuses: Sequence[ReplacementStatus]) -> ReplacementStatus:
     return max(waiting or statuses, key=lambda each: (each.is_stopped, common[each.blocked_by]))
 
 
-def _progress(statuses: Sequence[ReplacementStatus], healed: int, worst: ReplacementStatus) -> str:
-    """Returns how far the replacements are: `replacement requested for 9; 3 wait, …; 2 of 14 successors are online`."""
+def _progress(statuses: Sequence[ReplacementStatus], burst: _Burst, worst: ReplacementStatus) -> str:
+    """Returns how far the replacements are: `replacement requested for 9; 3 wait, …; 2 of 14 successors online`."""
     stages, lost, parts = Counter(each.stage for each in statuses), len(statuses), []
     requested, waiting = stages[ReplacementStage.REQUESTED], stages[ReplacementStage.WAITING]
     under_way = stages[ReplacementStage.GRANTED] + stages[ReplacementStage.REMOVED]
@@ -163,8 +169,9 @@ def _progress(statuses: Sequence[ReplacementStatus], healed: int, worst: Replace
         parts.append("replacement is under way" if under_way == lost else f"{under_way:,} being replaced")
     if waiting:
         parts += _waits(statuses, worst, lost)
-    if requested or healed:
-        parts.append(f"{healed:,} of {counted(lost + healed, 'successor')} online")
+    if requested or burst.healed:
+        latest = "" if burst.lost == lost else "the latest "
+        parts.append(f"{burst.healed:,} of {latest}{counted(burst.lost + burst.healed, 'successor')} online")
     return "; ".join(parts)
 
 
@@ -221,7 +228,7 @@ def _step(
     pool: PoolView,
     worst: ReplacementStatus,
     unanswered: Sequence[ReplacementStatus],
-    healed: int,
+    burst: _Burst,
     last_request_at: float | None,
 ) -> tuple[str, str]:
     """Returns what to do next about lost runners of a pool, and the command for it.
@@ -231,7 +238,9 @@ def _step(
     """
     org, prove_seconds = fleet.org, duration(fleet.fuse_limits.prove_seconds)
     proven_at, late = _proven_at(pool.fuse), ""
-    if sum((each.since or 0.0) >= proven_at for each in unanswered) > healed and not worst.is_stopped:
+    first_at = min((each.since or 0.0 for each in unanswered), default=0.0)
+    came = sum((each.evidence.healed_at or 0.0) >= first_at for each in pool.healed)
+    if sum((each.since or 0.0) >= proven_at for each in unanswered) > came and not worst.is_stopped:
         since = "accepted the requests, and no runner came online"
         return f"find out why the controller of {pool.name} {since}; see its log and its machines", ""
     if unanswered and not worst.is_stopped:
@@ -264,7 +273,7 @@ def _step(
             return "wait: successors are seen once runners can be read", ""
         case _ if last_request_at is not None and _are_all_requested(each.replacement for each in pool.lost):
             by = clock_time(last_request_at + fleet.fuse_limits.prove_seconds)
-            if healed >= HEALED_FOR_EACH_HIDDEN * len(pool.lost):
+            if burst.healed >= HEALED_FOR_EACH_HIDDEN * len(pool.lost):
                 them, they_are = ("it", "it is") if len(pool.lost) == 1 else ("them", "they are")
                 return f"nothing to do: {they_are} expected by {by}; other new runners of the pool may hide {them}", ""
             return f"nothing to do: replacement goes on by itself; successors are expected by {by}", ""

@@ -19,7 +19,7 @@ from ghapp.report.fleet_report import report_on
 from ghapp.report.headline import HeadlineKind, Severity
 from ghapp.report.headlines import MOST_PER_KIND, headlines, title_of
 from ghapp.report.links import PageLinks
-from ghapp.report.loss_headlines import BURST_SECONDS
+from ghapp.report.loss_headlines import BURST_CONFIRMATIONS
 from ghapp.report.overview import headline_documents
 from ghapp.runners.deletion_progress import Deletion
 from ghapp.runners.next_attempt import BLINDNESS, NEEDS_AN_OWNER, NOT_SCHEDULED, OVERDUE, NextAttempt
@@ -361,7 +361,8 @@ def test_a_loss_is_as_old_as_what_waits_now_and_not_as_a_late_successor_of_an_ea
     earlier = [requested(2, NOW - 301, **began(NOW - 400)), healed(3, NOW - 200, **began(NOW - 400))]
     headline = found(online(1), *earlier, *(lost(number, **began(NOW - 10)) for number in (4, 5)))[0]
     assert headline.since == NOW - 10
-    assert "; 0 of 3 successors online" in headline.sentence
+    assert f"3 of 4 runners of linux-4vcpu are lost, 2 of them since {clock_time(NOW - 10)}: " in headline.sentence
+    assert "; 0 of the latest 2 successors online" in headline.sentence
 
 
 def test_while_a_fuse_proves_the_step_says_until_when():
@@ -377,9 +378,18 @@ def test_successors_that_are_online_stay_counted_until_all_losses_that_overlap_h
     second = healed(4, NOW - 20, **began(NOW - 60))
     headline = found(online(1), *first, second, lost(5, **began(NOW - 30)))[0]
     assert (headline.since, "; 3 of 4 successors online" in headline.sentence) == (NOW - 100, True)
-    apart = healed(2, NOW - 40, **began(NOW - 100))
-    headline = found(online(1), apart, lost(5, **began(NOW - 30)))[0]
-    assert (headline.since, "successor" in headline.sentence) == (NOW - 30, False)
+
+
+@pytest.mark.parametrize(
+    ("healed_at", "counted"),
+    [(NOW - 30, (NOW - 100, "; 1 of 2 successors online")), (NOW - 30 - MICROSECOND, (NOW - 30, ""))],
+    ids=["as the other one healed", "after it healed"],
+)
+def test_a_loss_after_the_others_have_healed_is_counted_by_itself(healed_at, counted):
+    headline = found(online(1), healed(2, healed_at, **began(NOW - 100)), lost(5, **began(NOW - 30)))[0]
+    since, progress = counted
+    assert headline.since == since
+    assert ("successor" in headline.sentence, progress in headline.sentence) == (bool(progress), True)
 
 
 PROVE_SECONDS = FuseLimits().prove_seconds
@@ -447,20 +457,35 @@ def test_successors_are_expected_by_a_time_once_all_are_requested(others, deadli
     assert step == f"nothing to do: replacement goes on by itself{deadline}"
 
 
+BURST_SECONDS = BURST_CONFIRMATIONS * Limits().confirm_seconds
+
+
 @pytest.mark.parametrize(
-    ("apart", "text"),
+    ("apart", "since", "latest"),
     [
-        (BURST_SECONDS - MICROSECOND, None),
-        (BURST_SECONDS, f"; 2 of them are lost since {clock_time(NOW - 60)}"),
+        (BURST_SECONDS, NOW - 60 - BURST_SECONDS, ": "),
+        (BURST_SECONDS + MICROSECOND, NOW - 60, f", 2 of them since {clock_time(NOW - 60)}: "),
     ],
     ids=["one burst", "another burst"],
 )
-def test_a_loss_that_goes_on_says_how_many_were_lost_lately(apart, text):
+def test_a_loss_that_follows_another_one_is_as_old_as_itself(apart, since, latest):
     first = NOW - 60 - apart
     known = [lost(1, **began(first)), lost(2, **began(NOW - 60)), lost(3, **began(NOW - 60))]
-    sentence = found(online(9), *known)[0].sentence
-    assert ("of them are lost since" in sentence) is (text is not None)
-    assert text is None or text in sentence
+    headline = found(online(9), *known)[0]
+    assert headline.since == since
+    assert headline.sentence.startswith(f"3 of 4 runners of linux-4vcpu are lost{latest}")
+
+
+def test_the_last_successor_of_an_earlier_loss_does_not_look_like_progress_of_the_latest():
+    """Key 1 and then key 2: of the 12 runners 11 were replaced, and of the 40 of 20 seconds ago none."""
+    earlier = [requested(1, NOW - 200, **began(NOW - 260)), *(healed(n, NOW - 100, **began(NOW - 260)) for n in (2, 3))]
+    latest = [requested(number, NOW - 5, **began(NOW - 20)) for number in (4, 5)]
+    headline = found(online(9), *earlier, *latest)[0]
+    assert (headline.since, headline.ranks_as) == (NOW - 20, None)
+    assert headline.sentence.endswith(": replacement requested; 0 of the latest 2 successors online.")
+    headline = found(online(9), *earlier, *(healed(n, NOW - 5, **began(NOW - 20)) for n in (4, 5)))[0]
+    assert (headline.since, headline.ranks_as) == (NOW - 260, HeadlineKind.SLOW)
+    assert headline.sentence.startswith("2 of 3 lost runners of linux-4vcpu are replaced, and the successor of 1 is")
 
 
 def test_the_fuse_of_all_pools_waits_for_the_last_request_of_any_pool():

@@ -14,7 +14,7 @@ from ghapp.remediation.healing import (
     hidden_successors,
     lost_since,
 )
-from ghapp.runners.evidence import Evidence, Survey
+from ghapp.runners.evidence import STALE_LIST_SECONDS, Evidence, Survey
 
 NOW, LOST_AT, ACCEPTED_AT = 1_000.0, 500.0, 600.0
 
@@ -135,13 +135,14 @@ def test_a_fleet_whose_runners_come_and_leave_hides_no_successor(registered):
 LATE = ACCEPTED_AT + LATE_SUCCESSOR_SECONDS + 1.0
 
 
-def healed(number, accepted_at=ACCEPTED_AT, **changes):
-    return lost(number, replaced_at=accepted_at, successor=100 + number, **changes)
+def healed(number, accepted_at=ACCEPTED_AT, took=LATE_SUCCESSOR_SECONDS):
+    return lost(number, replaced_at=accepted_at, successor=100 + number, healed_at=accepted_at + took)
 
 
-def losses_in_churn(late=1, healed_count=2, came=1):
+def losses_in_churn(late=1, healed_count=2, came=1, took=LATE_SUCCESSOR_SECONDS):
     """Losses of which the last ones have no successor, in a pool where each newcomer follows a departure."""
-    losses = [lost(each) for each in range(1, 1 + late)] + [healed(10 + each) for each in range(healed_count)]
+    others = [healed(10 + each, took=took) for each in range(healed_count)]
+    losses = [lost(each) for each in range(1, 1 + late)] + others
     churn = [left(40 + each, 650.0) for each in range(came)] + [newcomer(60 + each, 660.0) for each in range(came)]
     return losses + churn
 
@@ -178,10 +179,21 @@ def test_a_late_successor_is_hidden_once_most_others_healed_and_newcomers_came_t
 
 
 @pytest.mark.parametrize(
-    ("passed", "is_hidden"), [(LATE_SUCCESSOR_SECONDS, False), (LATE_SUCCESSOR_SECONDS + 0.1, True)]
+    ("took", "late_after"),
+    [(5.0, STALE_LIST_SECONDS), (30.0, 60.0), (100.0, 200.0), (150.0, 300.0), (151.0, LATE_SUCCESSOR_SECONDS)],
+    ids=["a stale list", "twice a stale half", "twice the slowest", "five minutes", "five minutes at most"],
 )
-def test_a_successor_is_hidden_only_when_it_is_late(passed, is_hidden):
-    assert bool(hidden(losses_in_churn(), ACCEPTED_AT + passed)) is is_hidden
+def test_a_successor_is_hidden_only_when_it_is_late(took, late_after):
+    """It is late once it takes twice as long as the slowest of the others, after a minute at least and five at most."""
+    members = losses_in_churn(took=took)
+    assert hidden(members, ACCEPTED_AT + late_after) == []
+    assert hidden(members, ACCEPTED_AT + late_after + 0.1) == [1]
+
+
+def test_how_long_a_successor_takes_is_seen_in_the_slowest_of_the_others():
+    members = [*losses_in_churn(healed_count=2, took=5.0), healed(12, took=100.0)]
+    assert hidden(members, ACCEPTED_AT + 200.0) == []
+    assert hidden(members, ACCEPTED_AT + 200.1) == [1]
 
 
 def test_time_without_a_complete_list_makes_no_successor_late():
