@@ -416,35 +416,41 @@ class ApiClient:
         """
         (name,) = await self._orgs(org)
         pool = None if pool == ALL_POOLS else pool
-        before = (await self._pauses(name)).get(pool)
+        before = _pauses(await self._held(name)).get(pool)
         body = {"pool": pool, "why": why, "for_seconds": seconds}
         answer = await self._send("POST", f"/v1/orgs/{path_segment(name)}/pause", body=body)
         subject, end = _subject(name, pool), f"`{resume_command(name, pool)}` ends it"
         if answer.status_code == httpx.codes.CONFLICT:
             return [f"{subject}: {_detail(answer)}", end]
-        pause = (await self._pauses(name)).get(pool, "no more")
-        return [f"{'paused' if before is None else 'pause changed'}: {subject}, {pause}", end]
+        held = await self._held(name)
+        pause = _pauses(held).get(pool, "no more")
+        effect = "it requests nothing while the pause holds"
+        done = f"{'paused' if before is None else 'pause changed'}: {subject}, {pause}"
+        paused = [each for each in held if pool in (None, each["pool"])]
+        return [done, end, *_proving(name, paused, pool, effect)]
 
     async def resume(self, org: str, pool: str | None) -> list[str]:
         """Clears pauses and restarts stopped fuses; returns lines with the result and what is still in effect."""
         (name,) = await self._orgs(org)
-        before = await self._pauses(name)
+        before = _pauses(await self._held(name))
         done = _json(await self._send("POST", f"/v1/orgs/{path_segment(name)}/resume", body={"pool": pool}))
         ended = [None if each == ALL_POOLS else each for each in done["ended"]]
         output = [f"resumed: {_subject(name, each)}, paused {before.get(each, 'since')}" for each in ended]
         output += [f"fuse restarted, now proving: {_fuse(name, each)}" for each in done["proving"]]
         output += [f"reaper restarted, now proving: {_fuse(name, each)}" for each in done["reaping"]]
-        held = (await self._get(f"/v1/orgs/{path_segment(name)}/overview"))["held"]
+        held = await self._held(name)
         of_all = [each for each in held if each["pool"] is None and each["kind"] in ("pause", "fuse stopped")]
         for each in of_all:
             end = resume_command(name, None if each["kind"] == "pause" else ALL_POOLS)
             output.append(f"still in effect: {each['kind']}, {name}, {each['text']}; `{end}`")
-        return output or ["nothing was paused or stopped", *_proving(name, held, pool)]
+        others = [each for each in held if (each["pool"] or ALL_POOLS) not in done["proving"]]
+        effect = f"it goes on, or stops, by itself: see `{shell_command('ghapp', 'runners', '--org', name)}`"
+        return [*(output or ["nothing was paused or stopped"]), *_proving(name, others, pool, effect)]
 
-    async def _pauses(self, org: str) -> dict[str | None, str]:
-        """Returns who paused, since when, until when and why, by pool; None: the whole organization."""
-        held = (await self._get(f"/v1/orgs/{path_segment(org)}/overview"))["held"]
-        return {each["pool"]: each["text"] for each in held if each["kind"] == "pause"}
+    async def _held(self, org: str) -> list[Mapping[str, Any]]:
+        """Returns the pauses, and the fuses that are not closed."""
+        held: list[Mapping[str, Any]] = (await self._get(f"/v1/orgs/{path_segment(org)}/overview"))["held"]
+        return held
 
     async def gate(self, org: str, pool: str) -> PoolGate:
         """Returns the gate of a pool that has shards."""
@@ -559,13 +565,17 @@ def _subject(org: str, pool: str | None) -> str:
     return org if pool is None else f"{org}, pool {pool}"
 
 
-def _proving(org: str, held: Iterable[Mapping[str, Any]], pool: str | None) -> Iterator[str]:
+def _pauses(held: Iterable[Mapping[str, Any]]) -> dict[str | None, str]:
+    """Returns who paused, since when, until when and why, by pool; None: the whole organization."""
+    return {each["pool"]: each["text"] for each in held if each["kind"] == "pause"}
+
+
+def _proving(org: str, held: Iterable[Mapping[str, Any]], pool: str | None, effect: str) -> Iterator[str]:
     """Returns the fuses in force for a pool, or for any, that neither wait for a person nor can be hurried."""
     for each in held:
         if each["kind"] == "fuse proving" and (pool in (None, ALL_POOLS) or each["pool"] in (None, pool)):
             subject = _fuse(org, each["pool"] or ALL_POOLS)
-            shown = shell_command("ghapp", "runners", "--org", org)
-            yield f"fuse proving: {subject}, {each['text']}; it goes on, or stops, by itself: see `{shown}`"
+            yield f"fuse proving: {subject}, {each['text']}; {effect}"
 
 
 def _fuse(org: str, pool: str) -> str:

@@ -12,12 +12,12 @@ from ghapp.incidents.incident import FuseStep, LossEnd, LossIncident, RunnerLoss
 from ghapp.incidents.interruptions import Interruption
 from ghapp.incidents.texts import ENDS, PROOFS
 from ghapp.installations.pool_matching import ALL_POOLS
-from ghapp.remediation.fuse import FUSE_REASONS, FuseReason, Position
+from ghapp.remediation.fuse import FUSE_REASONS, FuseReason, Position, fuse_name
 from ghapp.report.documents import timestamp
 from ghapp.runners.verdict import Reason
 from ghapp.web.pages.views.paging import Paging, paged, query_string
 from ghapp.web.pages.views.wording import Moment, moment, page_duration
-from ghapp.wording import counted, duration
+from ghapp.wording import capitalized, counted, duration
 
 HEALED_ENDS = {LossEnd.SUCCESSOR_ONLINE, LossEnd.RETURNED, LossEnd.REREGISTERED}
 """Ends after which the pool has as many runners as before."""
@@ -155,11 +155,6 @@ def fuse_of(incident: LossIncident) -> str:
     found = last_positions(incident).values()
     order = (Position.STOPPED, Position.PROVING, Position.CLOSED)
     return next((position.value for position in order if position in found), "")
-
-
-def fuse_name(pool: str) -> str:
-    """Returns the name of a pool's fuse."""
-    return "The fuse of all pools" if pool == ALL_POOLS else f"The fuse of {pool}"
 
 
 def typical_heal(losses: Sequence[RunnerLoss]) -> str:
@@ -337,7 +332,7 @@ def _fuses(incident: LossIncident) -> Iterator[IncidentFuse]:
         steps = [each for each in incident.steps if each.pool == pool]
         last = next((each for each in reversed(steps) if each.reason is not FuseReason.NONE), steps[-1])
         batches = sum(each.batch > 0 for each in steps)
-        name = "all pools (*)" if pool == ALL_POOLS else pool
+        name = "all pools" if pool == ALL_POOLS else pool
         yield IncidentFuse(name, position.value, batches, FUSE_REASONS[last.reason], last.reason.value)
 
 
@@ -463,7 +458,7 @@ def _words(kind: str, detail: str, count: int) -> tuple[str, str]:
 
 def _of_fuse(step: FuseStep, incident: LossIncident) -> str:
     """Returns what a fuse did, and why."""
-    name, reason = fuse_name(step.pool), FUSE_REASONS[step.reason]
+    name, reason = capitalized(fuse_name(step.pool)), FUSE_REASONS[step.reason]
     by = f" ({step.by})" if step.by else ""
     why = f": {reason}{by}" if reason else ""
     lost = f" ({_counted_by(step, incident)})" if step.lost and step.expected else ""

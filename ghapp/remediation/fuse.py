@@ -84,7 +84,7 @@ class FuseReason(StrEnum):
 FUSE_REASONS = {
     FuseReason.NONE: "",
     FuseReason.MASS_LOSS: "too many runners were lost at once",
-    FuseReason.LOSS_ON_WATCH: "a runner was lost soon after the fuse had closed",
+    FuseReason.LOSS_ON_WATCH: "a lost runner waited for its replacement soon after the fuse had closed",
     FuseReason.BATCH_ONLINE: "runners that came since the last batch, or jobs, show that replacing helps",
     FuseReason.BATCH_NEVER_ONLINE: "no runner came online after the last batch, beyond the pool's own newcomers",
     FuseReason.REQUEST_NOT_ACCEPTED: "no request of the last batch was accepted; they are still repeated",
@@ -283,6 +283,11 @@ def resume_command(org: str, pool: str | None = None) -> str:
     if pool == ALL_POOLS:
         return shell_command("ghapp", "resume", owner_of(org) if kind_of(org) is ScopeKind.REPOSITORY else org)
     return shell_command("ghapp", "resume", org, *(() if pool is None else ("--pool", pool)))
+
+
+def fuse_name(pool: str) -> str:
+    """Returns the name of a pool's fuse, within a sentence."""
+    return "the fuse of all pools" if pool == ALL_POOLS else f"the fuse of {pool}"
 
 
 def stop(fuse: Fuse, now: float, reason: FuseReason) -> Fuse:

@@ -370,7 +370,9 @@ def _block(
     if is_granted:
         return None
     if fuse.position is Position.PROVING:
-        return ReplacementBlocker.FUSE, f"{terms.fuse_name} is proving: {fuse.batch} at a time, then more", False
+        why = FUSE_REASONS[fuse.tripped_for or fuse.reason]
+        text = f"{terms.fuse_name} is proving{f' ({why})' if why else ''}: {fuse.batch} at a time, then more"
+        return ReplacementBlocker.FUSE, text, False
     swept_at = terms.survey.swept_at
     if evidence.confirmed_at is not None and swept_at is not None and evidence.confirmed_at < swept_at:
         return ReplacementBlocker.LIMIT, "it waits for its turn: the replacements of one sweep are limited", False

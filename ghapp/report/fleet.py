@@ -178,7 +178,7 @@ class PoolView:
     @property
     def fuse_text(self) -> str:
         """The position of the fuse in force, and whether it is not the pool's own."""
-        return f"{self.fuse.position}{' (all)' if self.is_whole_fuse else ''}"
+        return f"{self.fuse.position}{' (all pools)' if self.is_whole_fuse else ''}"
 
     @property
     def lost(self) -> list[RunnerView]:

@@ -8,7 +8,16 @@ from math import inf
 from typing import NamedTuple
 
 from ghapp.installations.pool_matching import ALL_POOLS
-from ghapp.remediation.fuse import FUSE_REASONS, Fuse, FuseReason, Position, proof_in_words, resume_command, threshold
+from ghapp.remediation.fuse import (
+    FUSE_REASONS,
+    Fuse,
+    FuseReason,
+    Position,
+    fuse_name,
+    proof_in_words,
+    resume_command,
+    threshold,
+)
 from ghapp.remediation.healing import HEALED_FOR_EACH_HIDDEN, SUCCESSOR_PATIENCE_SECONDS, lost_since
 from ghapp.remediation.pause import Pause
 from ghapp.remediation.status import (
@@ -21,7 +30,7 @@ from ghapp.report.fleet import FleetView, PoolView, RunnerView
 from ghapp.report.headline import BY_ITSELF, Headline, HeadlineKind, Severity, first_since, runners_page
 from ghapp.runners.verdict import State
 from ghapp.untrusted_text import shell_command
-from ghapp.wording import are, clock_time, counted, duration, time_of
+from ghapp.wording import are, capitalized, clock_time, counted, duration, time_of
 from ghapp.workflow_jobs.demand import PoolDemand
 
 MOST_BLOCKERS = 3
@@ -50,7 +59,7 @@ def loss_headlines(fleet: FleetView, pools: Sequence[PoolView], now: float) -> I
         if missing:
             progress += f"; {len(missing):,} more {are(len(missing))} missing, and GitHub is asked for each"
         if pool.fuse.position is Position.STOPPED and not worst.is_stopped:
-            name = "the fuse of all pools" if pool.is_whole_fuse else "the fuse"
+            name = fuse_name(ALL_POOLS if pool.is_whole_fuse else pool.name)
             progress += f"; {name} is stopped: {FUSE_REASONS[pool.fuse.reason]}"
         effect = _effect(demand[pool.name]) if pool.name in demand else ""
         if not missing and not unanswered and _is_settling(fleet, pool, statuses, burst.healed):
@@ -324,8 +333,6 @@ def _after_stop(fuse: Fuse) -> str:
         return "make the pool's url accept requests; they are repeated, and the fuse goes on by itself"
     if fuse.reason is FuseReason.UNREADABLE:
         return "resume: its record in Redis cannot be read"
-    if fuse.reason is FuseReason.POOLS_STOPPED:
-        return "see why each pool is stopped, paused or not configured, then resume"
     return "find out why no successor came online, then resume; it goes on by itself when one comes"
 
 
@@ -376,14 +383,13 @@ def fuse_headlines(fleet: FleetView, pools: Sequence[PoolView]) -> Iterator[Head
         is_whole = pool == ALL_POOLS
         if fuse.position is Position.CLOSED or (bool(losing) if is_whole else pool in losing):
             continue
-        name = "The fuse of all pools" if is_whole else f"The fuse of {pool}"
         is_stopped = fuse.position is Position.STOPPED
         effect = "nothing more is replaced there" if is_stopped else "lost runners are replaced in batches"
         why = FUSE_REASONS[fuse.reason]
         yield Headline(
             HeadlineKind.FUSE,
             Severity.CRITICAL if is_stopped else Severity.ATTENTION,
-            f"{name} is {fuse.position}{f' ({why})' if why else ''}: {effect}.",
+            f"{capitalized(fuse_name(pool))} is {fuse.position}{f' ({why})' if why else ''}: {effect}.",
             _after_stop(fuse) if is_stopped else "nothing to do: it closes by itself",
             resume_command(fleet.org, pool) if is_stopped else "",
             fuse.stopped_at if is_stopped else fuse.since,

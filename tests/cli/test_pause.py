@@ -4,6 +4,7 @@ import getpass
 import json
 import socket
 import time
+from dataclasses import replace
 
 from ghapp.installations.installation import Installation
 from ghapp.installations.store import Installations
@@ -57,6 +58,21 @@ async def test_resume_clears_pauses_restarts_stopped_fuses_and_reports_both(redi
         ],
     )
     assert ghapp(redis_url, "resume", "acme", "--pool", "linux").stdout == "nothing was paused or stopped\n"
+
+
+async def test_pause_and_resume_name_the_fuses_that_are_proving(redis, redis_url):
+    await Installations(redis).put(Installation(7, "Acme", 70))
+    fuse = replace(STOPPED, position=Position.PROVING, reason=FuseReason.MASS_LOSS)
+    for pool in ("*", "gpu", "linux"):
+        await Fuses(redis).save(7, pool, None, fuse)
+    history = fuse_history(fuse, str)
+    paused = ghapp(redis_url, "pause", "acme", "--pool", "gpu", "--why", "maintenance").stdout.splitlines()
+    assert paused[2:] == [f"fuse proving: Acme, pool gpu, {history}; it requests nothing while the pause holds"]
+    resumed = ghapp(redis_url, "resume", "acme").stdout.splitlines()
+    effect = "it goes on, or stops, by itself: see `ghapp runners --org Acme`"
+    assert resumed[1:] == [
+        f"fuse proving: Acme, {subject}, {history}; {effect}" for subject in ("all pools", "pool gpu", "pool linux")
+    ]
 
 
 async def test_a_mistyped_pool_is_not_paused_and_is_reported_in_one_line(redis, redis_url):
@@ -137,7 +153,9 @@ async def test_the_fuse_of_the_installation_is_resumed_with_the_installation(red
         "fuse restarted, now proving: Acme, pool gpu",
         "still in effect: fuse stopped, Acme, tripped 1970-01-01 00:00:01 UTC, then BatchNeverOnline; `ghapp resume Acme`",
     ]
-    assert ghapp(redis_url, "resume", "acme").stdout == "fuse restarted, now proving: Acme, all pools\n"
+    resumed = ghapp(redis_url, "resume", "acme").stdout.splitlines()
+    assert resumed[0] == "fuse restarted, now proving: Acme, all pools"
+    assert resumed[1].startswith("fuse proving: Acme, pool gpu, resumed by ")
 
 
 async def test_a_pause_may_have_an_end(redis, redis_url):

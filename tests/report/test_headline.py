@@ -245,7 +245,7 @@ LOSSES = {
     "stopped, and all was requested": (
         [lost(2, granted_at=NOW - 9, removed_at=NOW - 8)],
         {"fuses": {POOL: replace(STOPPED, reason=FuseReason.REQUEST_NOT_ACCEPTED)}},
-        "replacement is under way; the fuse is stopped: no request of the last batch was accepted",
+        "replacement is under way; the fuse of linux-4vcpu is stopped: no request of the last batch was accepted",
         f"ghapp resume acme --pool {POOL}",
         Severity.CRITICAL,
     ),
@@ -265,8 +265,8 @@ LOSSES = {
     ),
     "proving": (
         [lost(2)],
-        {"fuses": {POOL: proving()}},
-        "the fuse is proving: 3 at a time, then more",
+        {"fuses": {POOL: proving(tripped_for=FuseReason.MASS_LOSS, reason=FuseReason.BATCH_ONLINE)}},
+        "the fuse is proving (too many runners were lost at once): 3 at a time, then more",
         "",
         Severity.ATTENTION,
     ),
@@ -822,11 +822,6 @@ def test_title_and_table_count_the_same_offline_runners_whatever_else_they_are(p
     row = next(line for line in report.summary.splitlines() if line.startswith(f"| `{POOL}`"))
     header = next(line for line in report.summary.splitlines() if line.startswith("| Pool"))
     assert dict(zip(header.split(" | "), row.split(" | "), strict=True))["Offline"] == "3"
-
-
-def test_a_fuse_that_stopped_because_all_pools_are_held_says_so():
-    (headline,) = found(online(), fuses={WHOLE: replace(STOPPED, reason=FuseReason.POOLS_STOPPED)})
-    assert headline.step.startswith("see why each pool is stopped, paused or not configured")
 
 
 def test_a_runner_that_was_never_observed_has_no_beginning():

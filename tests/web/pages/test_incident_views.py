@@ -323,7 +323,7 @@ def test_each_fuse_of_an_incident_is_named_with_its_own_position_batches_and_rea
         incident(loss(), loss(2, pool="b"), steps=[TRIP, batch, CLOSE, STOP._replace(pool="*", at=NOW - 5)]), {}, NOW
     )
     assert [(each.name, each.position, each.batches, each.code) for each in page.fuses] == [
-        ("all pools (*)", "stopped", 0, "BatchNeverOnline"),
+        ("all pools", "stopped", 0, "BatchNeverOnline"),
         (POOL, "closed", 2, "Healed"),
     ]
 
