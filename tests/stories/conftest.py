@@ -84,6 +84,11 @@ class Story:
         assert account is not None
         return account
 
+    async def settle(self) -> None:
+        """Lives until the runners of the start are known: two intervals."""
+        for _ in range(2):
+            await self.live_through_an_interval()
+
     async def work_off(self) -> None:
         """Remediates all runners with an unfinished grant, and sends the events for their URL."""
         for each in (await self.context.runners.all(self.installation)).values():

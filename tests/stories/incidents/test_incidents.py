@@ -24,7 +24,7 @@ from jobs.runners.sweep import sweep_installation
 from tests.manifests.rendered import ROOT
 from tests.stories.conftest import POOL
 from tests.stories.incidents import killed_incident
-from tests.stories.runners.test_between_two_lines import confirmed_but_not_planned, settled
+from tests.stories.runners.test_between_two_lines import confirmed_but_not_planned
 
 
 async def incidents(app):
@@ -51,7 +51,7 @@ async def until_over(app, most=60):
 
 async def test_a_single_loss_is_an_incident_from_its_first_evidence_to_its_successor(story):
     async with story() as app:
-        await settled(app)
+        await app.settle()
         (lost,) = app.sandbox.control.lose("acme", count=1)
         await app.live_through_an_interval()
         (found,) = await incidents(app)
@@ -69,7 +69,7 @@ async def test_a_single_loss_is_an_incident_from_its_first_evidence_to_its_succe
 
 async def test_a_mass_loss_that_heals_by_batches_is_one_incident(story):
     async with story(runners=40) as app:
-        await settled(app)
+        await app.settle()
         app.sandbox.control.lose("acme", count=30)
         over = await until_over(app)
         assert (len(over.losses), over.is_mass_loss) == (30, True)
@@ -86,7 +86,7 @@ async def test_a_mass_loss_that_heals_by_batches_is_one_incident(story):
 async def test_the_last_successors_that_churn_hides_are_not_awaited_for_five_minutes(story):
     """A pool that was scaled down by two: two departures without a newcomer explain two of six successors."""
     async with story(runners=40) as app:
-        await settled(app)
+        await app.settle()
         removed = app.sandbox.control.lose("acme", count=2)
         folds = {each: lambda known: retired_by_controller(known, app.clock()) for each in removed}
         await app.context.runners.revise(app.installation, folds)
@@ -102,7 +102,7 @@ async def test_the_last_successors_that_churn_hides_are_not_awaited_for_five_min
 
 async def test_a_stopped_fuse_keeps_its_incident_open_until_an_admin_resumes_it(story):
     async with story(runners=40) as app:
-        await settled(app)
+        await app.settle()
         app.sandbox.control.barren_controller()
         app.sandbox.control.lose("acme", count=30)
         for _ in range(8):
@@ -139,7 +139,7 @@ async def test_a_worker_that_is_killed_while_it_records_an_incident_loses_none_a
     story, monkeypatch, when
 ):
     async with story() as app:
-        await settled(app)
+        await app.settle()
         (lost,) = await confirmed_but_not_planned(app, monkeypatch)
         await killed(app, when)
         assert len(await incidents(app)) == (when == "after")
@@ -155,7 +155,7 @@ async def test_a_worker_that_is_killed_while_it_records_an_incident_loses_none_a
 
 async def test_a_loss_that_was_not_recorded_when_its_runner_returned_is_recorded_then(story, monkeypatch):
     async with story() as app:
-        await settled(app)
+        await app.settle()
         (lost,) = await confirmed_but_not_planned(app, monkeypatch)
         app.sandbox.control.restore("acme", ids=[lost])
         await app.pass_(30)
@@ -167,7 +167,7 @@ async def test_a_loss_that_was_not_recorded_when_its_runner_returned_is_recorded
 
 async def test_a_loss_in_dry_run_ends_when_its_record_is_deleted(story):
     async with story(config='[remediation]\nmode = "dry-run"') as app:
-        await settled(app)
+        await app.settle()
         (lost,) = app.sandbox.control.lose("acme", count=1)
         await app.live_through_an_interval()
         assert [each.is_open for each in await incidents(app)] == [True]
@@ -181,7 +181,7 @@ async def test_a_loss_in_dry_run_ends_when_its_record_is_deleted(story):
 
 async def test_a_quiet_sweep_does_not_ask_for_incidents_also_after_one_is_over(story, monkeypatch):
     async with story() as app:
-        await settled(app)
+        await app.settle()
         app.sandbox.control.lose("acme", count=1)
         await app.live_through_an_interval()
         await until_over(app)
@@ -190,13 +190,13 @@ async def test_a_quiet_sweep_does_not_ask_for_incidents_also_after_one_is_over(s
             raise AssertionError("a quiet sweep asked for incidents")
 
         monkeypatch.setattr(Incidents, "all", asked)
-        await settled(app)
+        await app.settle()
 
 
 async def test_a_scale_down_by_another_actor_ends_as_not_needed(story):
     async with story(runners=40, ephemeral=False) as app:
         app.listen()
-        await settled(app)
+        await app.settle()
         app.sandbox.control.queue("acme", labels=[POOL], count=1)
         await app.receive_all()
         app.sandbox.control.barren_controller()

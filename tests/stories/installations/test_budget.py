@@ -21,11 +21,6 @@ from tests.support import commands
 HOUR = 3600.0
 
 
-async def settled(app):
-    for _ in range(2):
-        await app.live_through_an_interval()
-
-
 async def calls_are_spent(app, used, *, resets_in=HOUR):
     """GitHub last answered that so many of 5,000 are used; earlier answers are forgotten."""
     await app.context.redis.delete(keys.budget(app.installation))
@@ -63,7 +58,7 @@ async def test_reports_wait_first_then_sweeps_and_confirmations_last(story, used
 
 async def test_while_sweeps_wait_missing_runners_are_confirmed_and_replaced(story):
     async with story() as app:
-        await settled(app)
+        await app.settle()
         (lost,) = app.sandbox.control.lose("acme", count=1)
         await app.pass_(60)
         await sweep_installation(app.context, app.installation)
@@ -77,7 +72,7 @@ async def test_while_sweeps_wait_missing_runners_are_confirmed_and_replaced(stor
 
 async def test_a_spent_budget_loses_no_runner_and_sweeps_resume_at_the_reset(story):
     async with story(runners=250) as app:
-        await settled(app)
+        await app.settle()
         await calls_are_spent(app, 2500, resets_in=1200.0)
         account = await sweep_installation(app.context, app.installation)
         assert (account.flaw, account.left) == ("BudgetSpent", 0)
@@ -93,7 +88,7 @@ async def test_a_spent_budget_loses_no_runner_and_sweeps_resume_at_the_reset(sto
 
 async def test_the_interval_stretches_as_the_hour_is_spent_and_is_the_configured_one_after_the_reset(story):
     async with story(runners=250) as app:
-        await settled(app)
+        await app.settle()
         waits = []
         for used in (2460, 2480, 2490):
             await app.context.redis.delete(keys.budget(app.installation))
@@ -119,7 +114,7 @@ async def every_page_changes(app):
 async def test_the_first_sweep_with_a_new_token_does_not_stretch_the_interval(story):
     """It pays for every page, and the next one does not."""
     async with story(runners=250) as app:
-        await settled(app)
+        await app.settle()
         await calls_are_spent(app, 2440)
         await app.context.redis.delete(keys.pages(app.installation))
         app.sandbox.control.limits(org="acme", limit=5000, remaining=5000 - 2440)
@@ -130,7 +125,7 @@ async def test_the_first_sweep_with_a_new_token_does_not_stretch_the_interval(st
 @pytest.mark.parametrize("status", [403, 429])
 async def test_a_retry_after_applies_to_every_job(story, status):
     async with story() as app:
-        await settled(app)
+        await app.settle()
         (lost,) = app.sandbox.control.lose("acme", count=1)
         await app.pass_(60)
         await sweep_installation(app.context, app.installation)
@@ -160,7 +155,7 @@ async def test_whatever_the_form_of_retry_after_the_silence_is_kept_and_the_flee
     story, status, stated, silence
 ):
     async with story() as app:
-        await settled(app)
+        await app.settle()
         app.sandbox.control.secondary_limit("acme", status=status, retry_after=240, stated=stated, seconds=silence)
         app.sandbox.control.reset_account()
         assert (await sweep_installation(app.context, app.installation)).flaw == "RateLimited"
@@ -195,7 +190,7 @@ async def test_calls_as_the_app_itself_wait_too_after_a_retry_after(story):
 
 async def test_the_command_shows_the_remaining_budget_and_the_next_sweep(story):
     async with story() as app:
-        await settled(app)
+        await app.settle()
         await app.context.redis.delete(keys.budget(app.installation))
         app.sandbox.control.limits(org="acme", limit=5000, remaining=2600)
         ghapp = partial(commands.ghapp, **app.environ, COLUMNS="200")

@@ -16,11 +16,6 @@ LONG = 40
 """Intervals in which a pool of two hundred heals comfortably."""
 
 
-async def settled(app):
-    await app.live_through_an_interval()
-    await app.live_through_an_interval()
-
-
 async def fuse(app):
     return (await app.context.fuses.all(app.installation)).get(POOL)
 
@@ -43,7 +38,7 @@ async def heals(app):
 
 async def test_a_true_mass_loss_heals_by_itself_in_doubling_batches(story):
     async with story(runners=200) as app:
-        await settled(app)
+        await app.settle()
         app.sandbox.control.lose("acme", count=200)
         asked = await heals(app)
         batches = sorted({0, *asked})
@@ -61,7 +56,7 @@ async def test_a_true_mass_loss_heals_by_itself_in_doubling_batches(story):
 
 async def test_no_batch_starts_before_the_last_is_online(story):
     async with story(runners=60) as app:
-        await settled(app)
+        await app.settle()
         app.sandbox.control.lose("acme", count=60)
         for _ in range(LONG):
             asked_before = len(await app.replacements())
@@ -83,7 +78,7 @@ async def newcomers(app):
 
 async def stopped(app):
     """Forty of fifty are lost, and no replacement ever comes online."""
-    await settled(app)
+    await app.settle()
     app.sandbox.control.barren_controller(barren=True)
     app.sandbox.control.lose("acme", count=40)
     for _ in range(10):
@@ -122,7 +117,7 @@ async def test_an_admin_resumes_it_and_it_proves_again_from_the_first_batch(stor
 
 async def test_registrations_that_come_back_while_it_proves_put_it_out_and_nothing_more_is_replaced(story):
     async with story(runners=50) as app:
-        await settled(app)
+        await app.settle()
         lost = app.sandbox.control.lose("acme", count=40)
         await app.live_through_an_interval()
         asked = await app.replacements()
@@ -139,7 +134,7 @@ async def test_registrations_that_come_back_while_it_proves_put_it_out_and_nothi
 @pytest.mark.parametrize(("waited", "proves"), [(1, True), (6, False)], ids=["on watch", "after cooldown_seconds"])
 async def test_after_it_heals_it_stays_on_watch(story, waited, proves):
     async with story(runners=40, config="[fuse]\nwindow_seconds = 100") as app:
-        await settled(app)
+        await app.settle()
         app.sandbox.control.lose("acme", count=12)
         await heals(app)
         for _ in range(waited):
@@ -154,7 +149,7 @@ async def test_after_it_heals_it_stays_on_watch(story, waited, proves):
 @pytest.mark.parametrize("size", [1, 2])
 async def test_a_pool_of_one_or_two_is_replaced_at_once(story, size):
     async with story(runners=size) as app:
-        await settled(app)
+        await app.settle()
         app.sandbox.control.lose("acme", count=size)
         await app.live_through_an_interval()
         await app.live_through_an_interval()
@@ -164,7 +159,7 @@ async def test_a_pool_of_one_or_two_is_replaced_at_once(story, size):
 
 async def test_a_burst_of_new_runners_does_not_trip_it(story):
     async with story(runners=10) as app:
-        await settled(app)
+        await app.settle()
         app.sandbox.control.register("acme", pool=POOL, count=100)
         for _ in range(3):
             await app.live_through_an_interval()
@@ -174,7 +169,7 @@ async def test_a_burst_of_new_runners_does_not_trip_it(story):
 @pytest.mark.parametrize("pool", [POOL, ALL_POOLS], ids=["of the pool", "of the org"])
 async def test_a_pause_wins_over_everything(story, pool):
     async with story(runners=40) as app:
-        await settled(app)
+        await app.settle()
         await app.context.fuses.pause(app.installation, pool, Pause("mona", "a move", app.clock()))
         app.sandbox.control.lose("acme", count=2)
         for _ in range(3):
@@ -200,7 +195,7 @@ async def would_replace(app):
 
 async def test_in_dry_run_a_mass_loss_says_what_its_first_batch_would_be_and_the_fuse_goes_out_when_it_is_past(story):
     async with story(runners=40, config=DRY_RUN) as app:
-        await settled(app)
+        await app.settle()
         app.sandbox.control.lose("acme", count=30)
         await app.live_through_an_interval()
         await app.live_through_an_interval()
@@ -221,7 +216,7 @@ async def test_in_dry_run_a_mass_loss_says_what_its_first_batch_would_be_and_the
 
 async def test_in_dry_run_registrations_that_come_back_put_it_out_at_once(story):
     async with story(runners=40, config=DRY_RUN) as app:
-        await settled(app)
+        await app.settle()
         lost = app.sandbox.control.lose("acme", count=30)
         await app.live_through_an_interval()
         assert await position(app) is Position.PROVING
@@ -233,7 +228,7 @@ async def test_in_dry_run_registrations_that_come_back_put_it_out_at_once(story)
 
 async def test_what_a_dry_run_left_waiting_goes_through_proving_when_acting_begins(story):
     async with story(runners=40, config=DRY_RUN) as app:
-        await settled(app)
+        await app.settle()
         app.sandbox.control.barren_controller(barren=True)
         app.sandbox.control.lose("acme", count=30)
         for _ in range(7):
@@ -248,7 +243,7 @@ async def test_what_a_dry_run_left_waiting_goes_through_proving_when_acting_begi
 
 async def test_in_dry_run_those_whose_turn_it_was_leave_their_place_to_the_next(story):
     async with story(runners=40, config='[remediation]\nmode = "dry-run"\nper_sweep = 2\n[fuse]\nfloor = 9') as app:
-        await settled(app)
+        await app.settle()
         app.sandbox.control.lose("acme", count=6)
         for _ in range(3):
             await app.live_through_an_interval()

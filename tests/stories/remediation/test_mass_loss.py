@@ -18,11 +18,6 @@ LONG = 60
 FIRST_BATCH = 3
 
 
-async def settled(app):
-    await app.live_through_an_interval()
-    await app.live_through_an_interval()
-
-
 async def fuse(app, pool=POOL):
     return (await app.context.fuses.all(app.installation)).get(pool)
 
@@ -57,7 +52,7 @@ def weather(app):
 @pytest.mark.parametrize("answer", ["403 secondary limit", "429 with retry-after", "502", "403", "empty lists"])
 async def test_a_true_mass_loss_heals_though_github_gives_no_answer_in_its_midst(story, answer):
     async with story(runners=24) as app:
-        await settled(app)
+        await app.settle()
         app.sandbox.control.lose("acme", count=22)
         await app.live_through_an_interval()
         assert len(await app.replacements()) == FIRST_BATCH
@@ -74,7 +69,7 @@ async def test_when_every_single_runner_is_lost_the_first_batch_goes_out_within_
     story,
 ):
     async with story(runners=40) as app:
-        await settled(app)
+        await app.settle()
         lost_at = app.clock()
         app.sandbox.control.lose("acme", count=40)
         await app.live_through_an_interval()
@@ -86,7 +81,7 @@ async def test_when_every_single_runner_is_lost_the_first_batch_goes_out_within_
 
 async def test_of_ten_thousand_and_one_the_first_batch_goes_out_in_time_within_github_s_points(story):
     async with story(runners=10_001) as app:
-        await settled(app)
+        await app.settle()
         app.sandbox.control.lose("acme", count=10_001)
         await app.live_through_an_interval()
         assert len(await app.replacements()) == FIRST_BATCH
@@ -96,7 +91,7 @@ async def test_of_ten_thousand_and_one_the_first_batch_goes_out_in_time_within_g
 
 async def test_a_list_that_is_empty_without_a_loss_removes_no_runner(story):
     async with story(runners=40) as app:
-        await settled(app)
+        await app.settle()
         app.sandbox.control.empty_list("acme")
         for _ in range(20):
             await app.live_through_an_interval()
@@ -110,7 +105,7 @@ async def test_a_list_that_is_empty_without_a_loss_removes_no_runner(story):
 
 async def test_while_the_token_is_new_no_runner_is_queried_for_nothing(story):
     async with story(runners=60) as app:
-        await settled(app)
+        await app.settle()
         app.sandbox.control.doubt_new_tokens("acme")
         await app.context.redis.delete(keys.credential(app.installation))  # the next call mints a token
         app.sandbox.control.reset_account()
@@ -126,7 +121,7 @@ async def test_a_fleet_that_breathes_heals(story):
     """Jobs come and go all the time, and with them their runners."""
     async with story(runners=60, quiet=False) as app:
         app.listen()
-        await settled(app)
+        await app.settle()
         idle = [each.id for each in app.sandbox.world.orgs["acme"].fleet.roster.registered.values() if each.job is None]
         lost = app.sandbox.control.lose("acme", ids=idle[:30])
         for _ in range(LONG):
@@ -160,7 +155,7 @@ def accepted(at):
 async def test_a_false_mass_loss_that_is_spread_over_small_pools_costs_one_first_batch(story):
     """Two of ten in each of thirty pools: no pool's own fuse trips."""
     async with story(runners=0, others=SMALL_POOLS, config=CONFIGURED) as app:
-        await settled(app)
+        await app.settle()
         pools = app.sandbox.world.orgs["acme"].fleet.roster.registered.values()
         hidden = [
             [each.id for each in pools if each.pool == f"small-{number}"][:2] for number in range(len(SMALL_POOLS))
@@ -182,7 +177,7 @@ async def test_a_false_mass_loss_that_is_spread_over_small_pools_costs_one_first
 
 async def test_answers_that_flap_for_a_quarter_of_an_hour_cost_one_first_batch(story):
     async with story(runners=50) as app:
-        await settled(app)
+        await app.settle()
         registered = [*app.sandbox.world.orgs["acme"].fleet.roster.registered]
         for minute in range(10):
             app.sandbox.control.no_faults()
@@ -194,7 +189,7 @@ async def test_answers_that_flap_for_a_quarter_of_an_hour_cost_one_first_batch(s
 
 async def test_what_came_back_before_its_url_took_the_request_is_not_replaced(story):
     async with story(runners=50) as app:
-        await settled(app)
+        await app.settle()
         app.sandbox.control.fail_controller()
         lost = app.sandbox.control.lose("acme", count=40)
         await app.live_through_an_interval()
@@ -213,7 +208,7 @@ async def test_what_came_back_before_its_url_took_the_request_is_not_replaced(st
 
 async def test_a_scale_down_of_idle_runners_leaves_no_pool_waiting_for_a_person(story):
     async with story(runners=50, config="[fuse]\nwindow_seconds = 300") as app:
-        await settled(app)
+        await app.settle()
         app.sandbox.control.barren_controller(barren=True)  # it wants ten, and makes no more for our asking
         app.listen()
         app.sandbox.control.queue("acme", labels=[POOL])
@@ -237,7 +232,7 @@ async def test_a_scale_down_of_idle_runners_leaves_no_pool_waiting_for_a_person(
 @pytest.mark.parametrize("held_by", ["pause", "controller"])
 async def test_what_was_granted_and_not_replaced_stays_on_record_for_days(story, held_by):
     async with story(runners=20) as app:
-        await settled(app)
+        await app.settle()
         (lost,) = app.sandbox.control.lose("acme", count=1)
         await app.pass_(60)
         if held_by == "controller":
@@ -258,7 +253,7 @@ async def test_what_was_granted_and_not_replaced_stays_on_record_for_days(story,
 
 async def test_confirmations_together_let_no_more_than_per_sweep_through(story):
     async with story(runners=200, config="[remediation]\nper_sweep = 5\n[fuse]\nfloor = 1000") as app:
-        await settled(app)
+        await app.settle()
         app.sandbox.control.lose("acme", count=12)
         await app.live_through_an_interval()
         first = len(await app.replacements())

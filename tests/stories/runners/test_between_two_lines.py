@@ -20,11 +20,6 @@ from tests.stories.runners.test_main_job import state_of
 IMPATIENT = "replace_offline_after_seconds = 600"
 
 
-async def settled(app):
-    for _ in range(2):
-        await app.live_through_an_interval()
-
-
 def shown(known, *, online):
     return Registration(
         known.id, known.name, known.os, online, False, known.labels, known.custom_labels, known.ephemeral
@@ -61,7 +56,7 @@ def meanwhile(app, monkeypatch, happens):
 
 async def test_a_confirmation_that_was_killed_before_its_plan_plans_when_it_is_retried(story, monkeypatch):
     async with story() as app:
-        await settled(app)
+        await app.settle()
         (lost,) = await confirmed_but_not_planned(app, monkeypatch)
         await confirm_installation(app.context, app.installation)
         known = await app.context.runners.some(app.installation, [lost])
@@ -75,7 +70,7 @@ async def test_a_confirmation_without_suspects_does_not_plan(story, monkeypatch)
         planned.append(installation.id)
 
     async with story() as app:
-        await settled(app)
+        await app.settle()
         monkeypatch.setattr("jobs.runners.confirm.plan_remediation", plan)
         await confirm_installation(app.context, app.installation)
         assert planned == []
@@ -89,7 +84,7 @@ async def test_a_confirmation_without_suspects_does_not_plan(story, monkeypatch)
 
 async def test_one_that_comes_back_while_the_plan_is_made_is_granted_nothing(story, monkeypatch):
     async with story() as app:
-        await settled(app)
+        await app.settle()
         (lost,) = await confirmed_but_not_planned(app, monkeypatch)
 
         async def comes_back():
@@ -115,7 +110,7 @@ async def test_one_that_comes_back_while_the_plan_is_made_is_granted_nothing(sto
 
 async def test_in_dry_run_it_is_not_counted_either(story, monkeypatch):
     async with story(config='[remediation]\nmode = "dry-run"') as app:
-        await settled(app)
+        await app.settle()
         (lost,) = await confirmed_but_not_planned(app, monkeypatch)
 
         async def comes_back():
@@ -133,7 +128,7 @@ async def test_in_dry_run_it_is_not_counted_either(story, monkeypatch):
 
 async def test_a_crash_after_a_fuse_change_loses_no_event(story, monkeypatch):
     async with story(runners=40) as app:
-        await settled(app)
+        await app.settle()
         await confirmed_but_not_planned(app, monkeypatch, count=20)
         acme = await app.context.installations.one(app.installation)
         with monkeypatch.context() as patched:
@@ -154,7 +149,7 @@ async def dies(*_args):
 
 async def test_each_fuse_change_is_published_once_however_often_it_is_planned(story):
     async with story(runners=40) as app:
-        await settled(app)
+        await app.settle()
         app.sandbox.control.barren_controller(barren=True)
         app.sandbox.control.lose("acme", count=30)
         for _ in range(12):
@@ -171,7 +166,7 @@ async def test_each_fuse_change_is_published_once_however_often_it_is_planned(st
 
 async def test_a_job_reported_between_the_removal_and_its_record_does_not_lose_the_replacement(story, monkeypatch):
     async with story() as app:
-        await settled(app)
+        await app.settle()
         lost = await confirmed_but_not_planned(app, monkeypatch, count=2)
         acme = await app.context.installations.one(app.installation)
         await plan_remediation(app.context, acme)
@@ -207,7 +202,7 @@ async def test_a_job_reported_between_the_removal_and_its_record_does_not_lose_t
 
 async def test_asking_again_for_the_same_replacement_is_the_same_event(story, monkeypatch):
     async with story() as app:
-        await settled(app)
+        await app.settle()
         (lost,) = await confirmed_but_not_planned(app, monkeypatch)
         acme = await app.context.installations.one(app.installation)
         evidence = (await app.context.runners.some(app.installation, [lost]))[lost]._replace(removed_at=app.clock())

@@ -30,11 +30,6 @@ ERRORS = [
 ]
 
 
-async def settled(app):
-    for _ in range(2):
-        await app.live_through_an_interval()
-
-
 def failing(error, pages=range(100)):
     """A `list_runners` that raises for these pages."""
     list_runners = InstallationClient.list_runners
@@ -51,7 +46,7 @@ def failing(error, pages=range(100)):
 @pytest.mark.parametrize("error", ERRORS, ids=lambda each: type(each).__name__)
 async def test_the_failure_is_recorded_logged_once_and_followed_by_the_next_sweep(story, monkeypatch, error, pages):
     async with story(runners=RUNNERS) as app:
-        await settled(app)
+        await app.settle()
         before = await app.context.runners.survey(app.installation)
         await app.pass_(60)
         with monkeypatch.context() as broken, capture_logs() as lines:
@@ -73,7 +68,7 @@ async def test_the_failure_is_recorded_logged_once_and_followed_by_the_next_swee
 
 async def test_a_list_that_takes_longer_than_its_job_may_is_recorded_before_the_job_ends(story, monkeypatch):
     async with story() as app:
-        await settled(app)
+        await app.settle()
         await app.pass_(60)
         monkeypatch.setattr(due_sweeps, "SWEEP_TIMEOUT_SECONDS", RECORDING_SECONDS + due_sweeps.ENDING_SECONDS + 0.2)
         with monkeypatch.context() as slow, capture_logs() as lines:
@@ -91,7 +86,7 @@ async def test_a_list_that_takes_longer_than_its_job_may_is_recorded_before_the_
 
 async def test_the_doctor_names_it_and_its_fix(story, monkeypatch):
     async with story() as app:
-        await settled(app)
+        await app.settle()
         with monkeypatch.context() as broken:
             broken.setattr(InstallationClient, "list_runners", failing(ValueError("no")))
             assert (await sweep_installation(app.context, app.installation)).flaw == "InternalError"
@@ -102,7 +97,7 @@ async def test_the_doctor_names_it_and_its_fix(story, monkeypatch):
 
 async def test_a_nested_list_is_an_answer_that_cannot_be_used(story):
     async with story() as app:
-        await settled(app)
+        await app.settle()
         body = '{"total_count": 12, "runners": [], "more": ' + "[" * 100_000
         app.sandbox.control.fault(match="actions/runners", status=200, body=body)
         assert (await sweep_installation(app.context, app.installation)).flaw == "GitHubUnavailable"
@@ -112,7 +107,7 @@ async def test_a_nested_list_is_an_answer_that_cannot_be_used(story):
 
 async def test_an_error_while_the_list_is_recorded_is_recorded_too(story, monkeypatch):
     async with story() as app:
-        await settled(app)
+        await app.settle()
         await app.pass_(60)
         app.sandbox.control.lose("acme", count=1)
 
@@ -127,7 +122,7 @@ async def test_an_error_while_the_list_is_recorded_is_recorded_too(story, monkey
 
 async def test_an_unavailable_redis_is_no_internal_error(story, monkeypatch):
     async with story(runners=RUNNERS) as app:
-        await settled(app)
+        await app.settle()
         with monkeypatch.context() as broken:
             broken.setattr(InstallationClient, "list_runners", failing(StoreUnavailableError("no answer"), {2, 3}))
             with pytest.raises(StoreUnavailableError, match="no answer"):
@@ -137,7 +132,7 @@ async def test_an_unavailable_redis_is_no_internal_error(story, monkeypatch):
 
 async def test_a_confirmation_that_fails_confirms_nothing_is_logged_once_and_repeated(story, monkeypatch):
     async with story() as app:
-        await settled(app)
+        await app.settle()
         (lost,) = app.sandbox.control.lose("acme", count=1)
         await app.pass_(60)
         await sweep_installation(app.context, app.installation)

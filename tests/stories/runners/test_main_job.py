@@ -35,6 +35,21 @@ async def sweep(app):
     return account
 
 
+async def age(app):
+    """The runners are known for longer than a new one may be absent."""
+    await sweep(app)
+    app.clock.pass_(300)
+    await sweep(app)
+
+
+async def lose(app, count=1):
+    """Runners that are known lose their registrations, and the next sweep notices it."""
+    await age(app)
+    lost = app.sandbox.control.lose("acme", count=count)
+    await sweep(app)
+    return lost
+
+
 async def test_a_second_sweep_of_a_quiet_fleet_costs_nothing(story):
     async with story(runners=250) as app:
         first = await sweep(app)
@@ -53,9 +68,7 @@ async def test_the_points_of_a_list_put_off_the_next_sweep(story, monkeypatch, p
 
 async def test_a_lost_registration_is_noticed_confirmed_removed_and_replaced_once(story):
     async with story() as app:
-        await sweep(app)
-        app.clock.pass_(300)
-        await sweep(app)
+        await age(app)
         (lost,) = app.sandbox.control.lose("acme", count=1)
         account = await sweep(app)
         assert account.suspects == 1
@@ -107,11 +120,7 @@ async def test_a_confirmation_reads_its_control_list_first_and_waits_for_the_fir
     story, waits, by_sweep, passed, confirmed, waited
 ):
     async with story() as app:
-        await sweep(app)
-        app.clock.pass_(300)
-        await sweep(app)
-        (lost,) = app.sandbox.control.lose("acme", count=1)
-        await sweep(app)
+        (lost,) = await lose(app)
         first = (await app.context.runners.some(app.installation, [lost]))[lost].missing_at
         app.clock.now = first + passed
         found = waits(app)
@@ -133,11 +142,7 @@ async def test_after_the_wait_only_what_is_due_by_our_clock_is_confirmed(story, 
         """Returns at once."""
 
     async with story() as app:
-        await sweep(app)
-        app.clock.pass_(300)
-        await sweep(app)
-        app.sandbox.control.lose("acme", count=1)
-        await sweep(app)
+        await lose(app)
         app.clock.pass_(29)
         monkeypatch.setattr(confirm, "sleep", sleep)
         app.sandbox.control.reset_account()
@@ -148,11 +153,7 @@ async def test_after_the_wait_only_what_is_due_by_our_clock_is_confirmed(story, 
 
 async def test_a_sweep_confirms_what_is_due_with_its_own_list(story):
     async with story(runners=250) as app:
-        await sweep(app)
-        app.clock.pass_(300)
-        await sweep(app)
-        lost = app.sandbox.control.lose("acme", count=5)
-        await sweep(app)
+        lost = await lose(app, 5)
         app.clock.pass_(30)
         app.sandbox.control.reset_account()
         swept = await sweep(app)
@@ -169,11 +170,7 @@ async def test_a_sweep_confirms_what_is_due_with_its_own_list(story):
 
 async def test_a_sweep_whose_pages_shifted_lists_each_suspect_by_name(story, monkeypatch):
     async with story(runners=250) as app:
-        await sweep(app)
-        app.clock.pass_(300)
-        await sweep(app)
-        (lost,) = app.sandbox.control.lose("acme", count=1)
-        await sweep(app)
+        (lost,) = await lose(app)
         app.clock.pass_(30)
         monkeypatch.setattr(absence, "allow_for_churn", lambda look: look._replace(churned=True))
         app.sandbox.control.reset_account()
@@ -184,9 +181,7 @@ async def test_a_sweep_whose_pages_shifted_lists_each_suspect_by_name(story, mon
 
 async def test_a_loss_that_a_list_with_page_churn_shows_is_a_suspect_at_once(story, monkeypatch):
     async with story(runners=250) as app:
-        await sweep(app)
-        app.clock.pass_(300)
-        await sweep(app)
+        await age(app)
         (lost,) = app.sandbox.control.lose("acme", count=1)
         monkeypatch.setattr(absence, "allow_for_churn", lambda look: look._replace(churned=True))
         swept = await sweep(app)
@@ -198,11 +193,7 @@ async def test_a_loss_that_a_list_with_page_churn_shows_is_a_suspect_at_once(sto
 
 async def test_a_sweep_that_does_not_act_confirms_nothing(story):
     async with story() as app:
-        await sweep(app)
-        app.clock.pass_(300)
-        await sweep(app)
-        (lost,) = app.sandbox.control.lose("acme", count=1)
-        await sweep(app)
+        (lost,) = await lose(app)
         app.clock.pass_(30)
         await sweep_installation(app.context, app.installation, act=False)
         assert await state_of(app, lost) is State.SUSPECT
@@ -210,11 +201,7 @@ async def test_a_sweep_that_does_not_act_confirms_nothing(story):
 
 async def test_while_another_process_confirms_a_sweep_does_not(story):
     async with story() as app:
-        await sweep(app)
-        app.clock.pass_(300)
-        await sweep(app)
-        (lost,) = app.sandbox.control.lose("acme", count=1)
-        await sweep(app)
+        (lost,) = await lose(app)
         app.clock.pass_(30)
         async with app.context.locks.acquire("confirm", app.installation):
             await sweep(app)
@@ -223,11 +210,7 @@ async def test_while_another_process_confirms_a_sweep_does_not(story):
 
 async def test_a_registration_that_comes_back_before_its_confirmation_is_left_alone(story):
     async with story() as app:
-        await sweep(app)
-        app.clock.pass_(300)
-        await sweep(app)
-        (lost,) = app.sandbox.control.lose("acme", count=1)
-        await sweep(app)
+        (lost,) = await lose(app)
         app.sandbox.control.restore("acme", ids=[lost])
         app.clock.pass_(30)
         assert await confirm_installation(app.context, app.installation) == 0
@@ -237,11 +220,7 @@ async def test_a_registration_that_comes_back_before_its_confirmation_is_left_al
 
 async def test_a_registration_that_comes_back_after_the_grant_is_not_removed(story):
     async with story() as app:
-        await sweep(app)
-        app.clock.pass_(300)
-        await sweep(app)
-        (lost,) = app.sandbox.control.lose("acme", count=1)
-        await sweep(app)
+        (lost,) = await lose(app)
         app.clock.pass_(30)
         await confirm_installation(app.context, app.installation)
         app.sandbox.control.restore("acme", ids=[lost])
@@ -252,11 +231,7 @@ async def test_a_registration_that_comes_back_after_the_grant_is_not_removed(sto
 
 async def test_a_mass_loss_lets_no_more_than_the_first_batch_through(story):
     async with story(runners=40) as app:
-        await sweep(app)
-        app.clock.pass_(300)
-        await sweep(app)
-        lost = app.sandbox.control.lose("acme", count=20)
-        await sweep(app)
+        lost = await lose(app, 20)
         app.clock.pass_(30)
         assert await confirm_installation(app.context, app.installation) == 20
         await sweep(app)
@@ -281,14 +256,10 @@ async def test_without_an_answer_nothing_is_concluded(story):
         assert await app.context.events.unsent() == []
 
 
-async def lose_and_confirm(app, count=1):
-    await sweep(app)
-    app.clock.pass_(300)
-    await sweep(app)
-    lost = app.sandbox.control.lose("acme", count=count)
-    await sweep(app)
+async def lose_and_confirm(app):
+    lost = await lose(app)
     app.clock.pass_(30)
-    assert await confirm_installation(app.context, app.installation) == count
+    assert await confirm_installation(app.context, app.installation) == 1
     return lost
 
 
@@ -355,9 +326,7 @@ async def job_of(installation_client, repository, job_id):
 
 async def test_a_runner_that_is_absent_while_its_job_runs_is_not_confirmed_as_lost(story):
     async with story(ephemeral=False) as app:
-        await sweep(app)
-        app.clock.pass_(300)
-        await sweep(app)
+        await age(app)
         runner_id, job_id = await at_work(app)
         app.sandbox.control.lose("acme", ids=[runner_id])
         await sweep(app)
