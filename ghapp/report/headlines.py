@@ -278,7 +278,7 @@ def _slow(fleet: FleetView, pools: Sequence[PoolView]) -> Iterator[Headline]:
             Severity.ATTENTION,
             f"{counted(len(jobs), 'job')} {'waits' if len(jobs) == 1 else 'wait'} long for {pool}, whose runners are "
             "busy.",
-            f"add runners to {pool}, or wait",
+            f"wait, or add runners to {pool}",
             shell_command("ghapp", "jobs", "--queued", "--org", fleet.org, "--pool", pool),
             min(each.job.queued_at for each in jobs),
             f"jobs?{urlencode({'pool': pool})}",
