@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import NamedTuple
 
@@ -173,10 +173,10 @@ class PageData:
 
         return leaks_view(await self._leaks.read(org_state.installation.id, load) or [], self._clock())
 
-    async def phantoms(self, org_state: OrgState, name: str) -> tuple[PhantomLine, ...]:
-        """Returns the phantoms of a runner's name, as of the last check of the cluster."""
+    async def phantoms(self, org_state: OrgState, names: Iterable[str]) -> dict[str, tuple[PhantomLine, ...]]:
+        """Returns the phantoms of runners by their names, as of the last check of the cluster; only names with any."""
         summary = await self._stores.cluster_summaries.of(org_state.installation.id)
-        return () if summary is None else phantoms_named(name, summary, self._clock())
+        return {} if summary is None else phantoms_named(names, summary, self._clock())
 
     async def possible_phantom(self, org_state: OrgState, name: str, state: str) -> str:
         """Returns that a runner of that state may be a phantom; empty if not."""
