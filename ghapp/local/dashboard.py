@@ -26,8 +26,9 @@ from ghapp.incidents.incident import LossIncident
 from ghapp.incidents.page_views import state_of, where_of
 from ghapp.installations.installation import UNINSTALLED_DISCOVERY_SECONDS, Installation
 from ghapp.installations.pool_matching import ALL_POOLS
+from ghapp.leaks.documents import kept_now
 from ghapp.leaks.reaper_status import DAY_SECONDS, LeakingPod, is_overdue
-from ghapp.loading.views import load_fleet
+from ghapp.loading.views import load_fleet, reaper_terms
 from ghapp.local.browser import open_in_browser
 from ghapp.local.pipeline import SandboxPipeline
 from ghapp.local.pressed_keys import pressed_keys
@@ -471,7 +472,7 @@ async def _fleet(settings: Settings, stores: Stores, installation: Installation)
     incident = incident_line((await stores.incidents.all(installation.id)).values(), now)
     reaped = await stores.leaks.reaped_since(installation.id, now - DAY_SECONDS)
     tick = await stores.leaks.last(installation.id)
-    unused = () if is_overdue(tick.at, now) else tick.leaking
+    unused = () if is_overdue(tick.at, now) else kept_now(tick.leaking, reaper_terms(fleet.view, settings))
     summary = await stores.cluster_summaries.of(installation.id)
     cluster = cluster_line(summary, reaped, unused)
     events = await _events(stores, installation.id, summary)
