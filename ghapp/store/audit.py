@@ -63,7 +63,8 @@ class AuditEntry(NamedTuple):
         subject: the pool, `*` for all of them, the runner, the delivery or the token; empty without one.
         why: the reason that was given; empty without one.
         result: such as `paused`.
-        address: the client's address, of a command the name of its host; empty where there is none.
+        address: the client's address, of a command the name of its host, of a check run its repository; empty where
+            there is none.
         until: when the pause that is in effect ends by itself (epoch seconds); None: never, or it is no pause.
         detail: the rest of the result in words, such as the pauses that a resume ended; empty without one.
     """

@@ -364,7 +364,8 @@ async def request_by_button(context: JobContext, installation: Installation, del
     key = f"rerun-{installation.id}-{check_run.id}"
     death = await context.deaths.one(installation.id, posted.death)
     about = rerun_subject(subject if death is None else death.runner_name)
-    entry = AuditEntry(context.clock(), by, Channel.CHECK_RUN, "re-run", about, "", "")
+    repository = "" if delivery.repository is None else delivery.repository.full_name
+    entry = AuditEntry(context.clock(), by, Channel.CHECK_RUN, "re-run", about, "", "", repository)
     _, first = await context.presses.begin_or_join(installation.id, rerun_topic(posted.death), entry)
     context.ask(JobName.RERUN, installation.id, posted.death, first, key=key)
     log.info("button used", installation=installation.id, org=installation.org, button=action.identifier, by=by)

@@ -142,7 +142,8 @@ async def _press(context: JobContext, installation: Installation, delivery: Deli
 async def _request_sweep(context: JobContext, installation: Installation, delivery: Delivery) -> None:
     """Requests a sweep for "Sweep now" and "Re-run"; the check run shows its outcome."""
     now, by = context.clock(), _sender_of(delivery)
-    entry = AuditEntry(now, by, Channel.CHECK_RUN, SWEEP.identifier, "", "", "")
+    repository = "" if delivery.repository is None else delivery.repository.full_name
+    entry = AuditEntry(now, by, Channel.CHECK_RUN, SWEEP.identifier, "", "", "", repository)
     await context.presses.begin(installation.id, SWEEP_TOPIC, entry)
     await context.schedule.due_at(installation.id, now)
     log.info("button used", installation=installation.id, org=installation.org, button=SWEEP.identifier, by=by)

@@ -45,7 +45,7 @@ async def resume_by_button(context: JobContext, installation_id: int, by: str, u
     if installation is None or installation.suspended or repository is None:
         return False
     client = await context.installation_client(installation, Purpose.REPORT)
-    entry = AuditEntry(context.clock(), by, Channel.CHECK_RUN, RESUME.identifier, ALL_POOLS, "", "")
+    entry = AuditEntry(context.clock(), by, Channel.CHECK_RUN, RESUME.identifier, ALL_POOLS, "", "", repository)
     if not await Checks(client, repository).is_admin(by, user_id):
         refused = entry._replace(result=f"refused: not an admin of {repository}")
         await context.audit.record(installation.id, refused, Trail.ATTEMPTS)

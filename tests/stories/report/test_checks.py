@@ -298,7 +298,7 @@ async def test_the_button_sweep_now_and_a_re_run_ask_for_a_sweep_and_the_check_r
         app.clock.pass_(1)
         await sweep(app)
         (entry,) = await app.context.audit.latest(app.installation, 9)
-        assert (entry.channel, entry.action) == ("check run", "sweep")
+        assert (entry.channel, entry.action, entry.address) == ("check run", "sweep", "acme/.github")
         assert entry.result.startswith("found no suspect, ")
         await app.context.audit.record(app.installation, entry._replace(at=app.clock(), channel="page", action="pause"))
         summary = (await reported(app))["output"]["summary"]

@@ -454,7 +454,7 @@ def test_an_entry_of_the_audit_log_has_its_author_action_and_origin():
     entry = AuditEntry(NOW - 60, "mona", "page", "pause", "*", "network", "paused", "192.0.2.7")
     (shown,) = system_page(LOAD, 1, None, 0, 0, [], [entry], NOW).entries
     assert (shown.at.text, *shown[1:]) == (
-        "1 min ago", "mona", "page", "pause all pools", "network", "paused", "192.0.2.7", time_of(NOW - 60, NOW), "",
+        "1 min ago", "mona", "page", "pause all pools", "network", "paused", "192.0.2.7", time_of(NOW - 60, NOW), "", False,
     )  # fmt: skip
 
 
@@ -475,6 +475,9 @@ def test_the_audit_log_shows_results_in_words(result, shown):
     assert audit_lines([entry], NOW, has_addresses=True)[0].result == shown
 
 
+FOUND = "found no suspect, 3 calls; "
+
+
 @pytest.mark.parametrize(
     ("result", "detail", "shown", "more"),
     [
@@ -483,13 +486,39 @@ def test_the_audit_log_shows_results_in_words(result, shown):
         ("resumed", "x" * 112, "resumed", "x" * 112),
         (f"found 1 suspect, 4 calls; {'y' * 99}; z", "", "found 1 suspect, 4 calls", f"{'y' * 99}; z"),
         ("y" * 121, "", "y" * 121, ""),
+        (
+            "found no suspect, 3 calls; 1 runner remains lost: 1 of gpu requested",
+            "",
+            f"{FOUND}1 runner remains lost",
+            "1 of gpu requested",
+        ),
+        (
+            f"found no suspect, 3 calls; 1,034 runners remain lost: {'z' * 120}",
+            "",
+            f"{FOUND}1,034 runners remain lost",
+            "z" * 120,
+        ),
     ],
-    ids=["short", "as long as shown", "longer", "of several parts", "one part"],
+    ids=["short", "as long as shown", "longer", "of several parts", "one part", "a loss", "losses"],
 )
 def test_the_audit_log_folds_what_follows_the_first_part_of_a_long_result(result, detail, shown, more):
     entry = AuditEntry(NOW - 60, "mona", "page", "resume", "*", "", result, detail=detail)
     (line,) = audit_lines([entry], NOW, has_addresses=True)
     assert (line.result, line.more) == (shown, more)
+
+
+@pytest.mark.parametrize(
+    ("result", "shown", "has_failed"),
+    [
+        ("failed: GitHub answers 502", "GitHub answers 502", True),
+        ("already running: failed: GitHub answers 502", "already running: GitHub answers 502", True),
+        ("found no suspect, 1 call", "found no suspect, 1 call", False),
+        ("resumed; failed: no", "resumed; failed: no", False),
+    ],
+)
+def test_the_audit_log_marks_what_failed(result, shown, has_failed):
+    (line,) = audit_lines([AuditEntry(NOW, "mona", "page", "sweep", "", "", result)], NOW, has_addresses=True)
+    assert (line.result, line.has_failed) == (shown, has_failed)
 
 
 @pytest.mark.parametrize("until", [None, NOW + 600])

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from ghapp.deliveries.store import DeadLetter
 from ghapp.queue.jobs import Load
 from ghapp.store.audit import AuditEntry
+from ghapp.store.presses import FAILED, JOINED
 from ghapp.web.pages.views.wording import Moment, moment
 from ghapp.wording import counted, time_of
 
@@ -44,7 +46,8 @@ class LetterLine(NamedTuple):
 class AuditLine(NamedTuple):
     """One change. `address` is empty for a visitor who does not manage the organization.
 
-    `clock`: its time of day, with the date on another day. `more`: the rest of a long result; else empty.
+    `clock`: its time of day, with the date on another day. `more`: the rest of a long result; else empty. `has_failed`:
+    the result is why its work failed.
     """
 
     at: Moment | None
@@ -56,6 +59,7 @@ class AuditLine(NamedTuple):
     address: str
     clock: str
     more: str = ""
+    has_failed: bool = False
 
     @property
     def key(self) -> str:
@@ -126,12 +130,19 @@ def audit_lines(entries: Sequence[AuditEntry], now: float, *, has_addresses: boo
     """Returns entries of an audit log, for pages; the clients' addresses are for managers alone."""
     lines = []
     for each in entries:
-        result, more = _result(each)
+        joined = JOINED if each.result.startswith(JOINED) else ""
+        has_failed = each.result.removeprefix(joined).startswith(FAILED)
+        result, more = _result(each._replace(result=each.result.replace(FAILED, "", 1)) if has_failed else each)
         address = each.address if has_addresses else ""
         at, clock = moment(each.at, now), time_of(each.at, now)
-        lines.append(AuditLine(at, each.who, each.channel, each.change, each.why, result, address, clock, more))
+        lines.append(
+            AuditLine(at, each.who, each.channel, each.change, each.why, result, address, clock, more, has_failed)
+        )
     return tuple(lines)
 
+
+_LOSSES = re.compile(r"(?P<result>.*\b[0-9,]+ runners? remains? lost): (?P<more>.+)")
+"""The result of a sweep: with how many runners remain lost, and what happens next (`RemainingLosses.in_words`)."""
 
 LONGEST_RESULT = 120
 """Characters of a result that is shown as a whole: of a longer one only its first part is."""
@@ -142,6 +153,8 @@ def _result(entry: AuditEntry) -> tuple[str, str]:
     words = entry.result if " " in entry.result else entry.result.replace("-", " ")
     words = words if entry.until is None else f"{words} until {time_of(entry.until)}"
     whole = f"{words}; {entry.detail}" if entry.detail else words
+    if (losses := _LOSSES.fullmatch(whole)) is not None:
+        return losses["result"], losses["more"]
     if len(whole) <= LONGEST_RESULT:
         return whole, ""
     first, _, rest = whole.partition("; ")
