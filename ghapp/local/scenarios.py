@@ -29,7 +29,8 @@ class Scenario(NamedTuple):
         name: on the command line.
         control: of the sandbox, by its name in the URL.
         arguments: of the control.
-        look: one line: what happened and what to look at; `{0}` is the result of the control.
+        look: one line: what was done and what to look at; `{0}` is the result of the control. Not what follows: a pause
+            or a fuse may prevent it, and the line stays.
         page: path of the page to look at; `{0}` as in `look`.
         after_seconds: from the first view of the fleet to its start.
     """
@@ -73,7 +74,7 @@ LOSS = Scenario(
     "loss",
     "lose",
     {"count": INCIDENT_RUNNERS, "pool": INCIDENT_POOL},
-    f"{INCIDENT_RUNNERS} registrations were deleted in {INCIDENT_POOL}. They are confirmed, removed and replaced.",
+    f"{INCIDENT_RUNNERS} registrations were deleted in {INCIDENT_POOL}; their processes run on.",
     "/orgs/acme/incidents",
 )
 NO_LABEL = Scenario(
@@ -87,8 +88,7 @@ STOPPED_RUNNER = Scenario(
     "stopped-runner",
     "stop-runner",
     {"pool": "linux-8vcpu"},
-    "The runner of job {0} was stopped. Within two minutes its death is known, and the job runs again: "
-    "ghapp deaths --org acme",
+    "The runner of job {0} was stopped before a step of the job's own had begun: ghapp deaths --org acme",
     "/orgs/acme/deaths",
 )
 
@@ -98,8 +98,7 @@ SCENARIOS = (
         "mass-loss",
         "lose",
         {"count": MASS_LOSS_RUNNERS, "pool": INCIDENT_POOL},
-        f"{MASS_LOSS_RUNNERS} registrations were deleted in {INCIDENT_POOL}. "
-        "The fuse trips, and batches prove that replacing helps.",
+        f"{MASS_LOSS_RUNNERS} registrations were deleted in {INCIDENT_POOL} at once, a quarter of the pool.",
         "/orgs/acme/incidents",
     ),
     Scenario(
@@ -113,21 +112,21 @@ SCENARIOS = (
         "leak",
         "forget-pods",
         {"count": 2},
-        "A controller forgot {0} and another pod. The reaper deletes them in two minutes: see pod.orphaned above.",
+        "A controller forgot {0} and another pod: the line cluster has them until the reaper deletes them.",
         "/orgs/acme#cluster",
     ),
     Scenario(
         "phantom",
         "lose-pod",
         {},
-        "The pod of {0} is lost, and ARC still counts its runner. It is a phantom in two minutes; 0 heals it.",
+        "The pod of {0} was deleted, and ARC still counts its runner: a phantom; 0 heals it.",
         "/orgs/acme#cluster",
     ),
     Scenario(
         "permission",
         "withhold-permission",
         {"seconds": 45},
-        "The App lacks the permission to read runners for 45 s. Sweeps stop, and no runner counts as lost.",
+        "The App's permission to read runners was taken away for 45 s; meanwhile no runner counts as lost.",
         "/orgs/acme",
     ),
     NO_LABEL,
@@ -135,14 +134,14 @@ SCENARIOS = (
         "github-down",
         "fault",
         {"status": 502, "seconds": 45},
-        "GitHub answers 502 for 45 s. States become unknown after a while, and no runner counts as lost.",
+        "GitHub was made to answer 502 for 45 s; meanwhile no runner counts as lost.",
         "/orgs/acme/github",
     ),
     Scenario(
         "gate",
         "deploy",
         {"shard": "pink", "badly": True, "repository": "infra"},
-        "The shard pink was deployed, and 3 of 4 runners stay away (0 heals it): ghapp gate acme rollout pink",
+        "The shard pink was deployed without 3 of its 4 runners (0 heals it): ghapp gate acme rollout pink",
         "/orgs/acme/gate",
     ),
 )

@@ -52,6 +52,11 @@ def test_the_policy_has_each_pool_of_the_sandbox():
 
 
 @pytest.mark.parametrize("scenario", [*SCENARIOS, *DEFAULT], ids=lambda each: each.name)
+def test_the_line_of_a_scenario_promises_nothing_that_a_pause_or_a_fuse_prevents(scenario):
+    assert not re.search(r"minutes|are confirmed|replaced|will ", scenario.look)
+
+
+@pytest.mark.parametrize("scenario", [*SCENARIOS, *DEFAULT], ids=lambda each: each.name)
 def test_each_scenario_starts_and_has_its_line_and_its_page(github, sandbox, scenario):
     busy(github)
     started = scenario.start(sandbox)
