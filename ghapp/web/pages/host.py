@@ -23,7 +23,7 @@ from ghapp.web.pages.page import NoSuchPageError, OtherAnswerError, Page, Visit,
 from ghapp.web.pages.page_key import PARAMETER
 from ghapp.web.pages.shell import NOTICES, PageShell, banner, did, navigation, notice
 from ghapp.web.pages.views.paging import UnknownValueError
-from ghapp.wording import time_of
+from ghapp.wording import nearest, time_of
 
 MOST_MANAGED = 20
 """With more installations only a browser with the key sees the dead letters of all of them."""
@@ -72,8 +72,8 @@ class PageHost:
                 return await endpoint(request)
             except OtherAnswerError as error:
                 return error.response
-            except NoSuchPageError:
-                return self._absent(request)
+            except NoSuchPageError as error:
+                return self._absent(request, error.detail)
             except StoreUnavailableError:
                 detail = "Redis does not answer, so nothing about the fleet can be shown. Try again in a few seconds."
                 return self.refuse(request, 503, "Redis does not answer", detail, again=True, wait=5)
@@ -122,7 +122,9 @@ class PageHost:
         org_state = await self.data.org(request.path_params["org"])
         rights = None if org_state is None else await self.access.rights(visitor, org_state.installation)
         if org_state is None or rights is None:
-            raise NoSuchPageError
+            names = [each.org for each in await self.access.seen(visitor, await self.data.installations())]
+            near = nearest(request.path_params["org"], names)
+            raise NoSuchPageError("" if near is None else f"Did you mean {near}?")
         press_id = request.query_params.get("press", "")[:LONGEST_PRESS]
         if press_id and not is_live_part(request):
             request.state.press = await self.data.press(org_state, press_id)
@@ -190,8 +192,11 @@ class PageHost:
         """Returns 404 for an address that nothing has, to a browser."""
         return self.refuse(request, 404, "Page not found", "There is no such page.")
 
-    def _absent(self, request: Request) -> Response:
-        """Returns 404 without the navigation of a scope: nothing shows whether the scope exists."""
+    def _absent(self, request: Request, hint: str) -> Response:
+        """Returns 404 without the navigation of a scope: nothing shows whether the scope exists.
+
+        The hint names scopes that the visitor sees.
+        """
         visitor: Visitor = request.state.visitor
         shell = PageShell(
             root=layout.root_of(request.url.path),
@@ -200,7 +205,7 @@ class PageHost:
             form_token=self.access.form_token(visitor),
         )
         detail = "There is no such page, or it belongs to an organization that GitHub does not show to you."
-        return self._message(404, shell, "Page not found", detail)
+        return self._message(404, shell, "Page not found", f"{detail} {hint}".strip())
 
     def refuse(
         self,

@@ -33,7 +33,7 @@ class NoSuchPageError(Exception):
     """There is no such page, or the visitor may not see it: both get the same answer, 404.
 
     Attributes:
-        detail: what may be the reason, and where to look, for a page of a scope that the visitor sees.
+        detail: what may be the reason, and where to look; of scopes it names those alone that the visitor sees.
     """
 
     def __init__(self, detail: str = "") -> None:

@@ -238,6 +238,12 @@ async def test_an_address_that_nothing_has_is_a_page_for_a_browser_and_a_problem
     assert (program.status_code, program.headers["content-type"]) == (404, "application/problem+json")
 
 
+async def test_the_page_of_a_misspelt_organization_names_the_one_that_was_meant(key_holder):
+    answer = await key_holder.get("/orgs/acm")
+    assert answer.status_code == 404
+    assert "Did you mean acme?" in answer.text
+
+
 @pytest.mark.parametrize("runner", ["99", "x", "9", "1" * 30])
 async def test_a_runner_that_is_unknown_or_of_another_organization_is_404(key_holder, runner):
     assert (await key_holder.get(f"/orgs/acme/runners/{runner}")).status_code == 404
