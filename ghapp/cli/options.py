@@ -18,7 +18,7 @@ from ghapp.cli.context import redraw, settings_here
 from ghapp.errors import ConfigurationError, GhappError
 from ghapp.report.links import PageLinks
 from ghapp.untrusted_text import visible_lines
-from ghapp.wording import meant
+from ghapp.wording import meant, nearest
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -141,20 +141,27 @@ def _compiled(expression: str) -> Any:
         raise click.BadParameter(str(error), param_hint="--jq") from None
 
 
-def json_fields(*shapes: type, more: Sequence[str] = ()) -> Callable[[Function], Function]:
+def json_fields(
+    *shapes: type, more: Sequence[str] = (), headers: Mapping[str, str] = MappingProxyType({})
+) -> Callable[[Function], Function]:
     """Adds `--json [FIELDS]` and `--jq`; the command gets `output`, an `CommandOutput`.
 
     Args:
         shapes: typed dictionaries; their fields may be selected.
         more: other fields that may be selected.
+        headers: fields by the words that the table has for them, which may be selected, too.
     """
     known = tuple(dict.fromkeys([*more, *(name for shape in shapes for name in shape.__annotations__)]))
 
     def parse(_: click.Context, parameter: click.Parameter, value: str | None) -> tuple[str, ...] | None:
         fields = None if value is None else tuple(filter(None, (each.strip() for each in value.split(","))))
+        fields = None if fields is None else tuple(headers.get(each, each) for each in fields)
         for name in fields or ():
             if name not in known:
-                raise click.BadParameter(f"{name!r} is not a field; fields are {', '.join(known)}", param=parameter)
+                near = nearest(name, known)
+                suggestion = "" if near is None else f"did you mean {near}? "
+                message = f"{name!r} is not a field; {suggestion}fields are {', '.join(known)}"
+                raise click.BadParameter(message, param=parameter)
         return fields
 
     def decorate(function: Function) -> Function:

@@ -33,7 +33,7 @@ from ghapp.report.documents import DeathDocument
 @limit("Deaths")
 @WATCH
 @WEB
-@json_fields(DeathDocument, more=["org"])
+@json_fields(DeathDocument, more=["org"], headers={"runner": "runner_name", "died": "at", "ended": "at"})
 def deaths(
     org: str | None, pool: str | None, cause: str | None, sort: str, limit: int, *, web: bool, output: CommandOutput
 ) -> None:

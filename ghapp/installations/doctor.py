@@ -362,10 +362,12 @@ def of_report(org: str, repository: str | None, setback: PostFailure | None) -> 
         return []
     if setback is None:
         return [ok(GROUP, "report", repository, org)]
-    fix = "the App needs checks: write and access to the repository, and the repository needs a commit"
+    again = f"the next try is at {time_of(setback.until)}"
+    fix = f"the App needs checks: write and access to the repository, and the repository needs a commit; {again}"
     if setback.reason == NO_ANSWER:
-        fix = "nothing to do while GitHub does not answer; it is posted afterwards"
-    return [warning(GROUP, "report", f"not posted to {repository}: {setback.reason}", fix, org)]
+        fix = "nothing to do while GitHub does not answer; each change is tried again every ten seconds"
+    text = f"not posted to {repository} since {time_of(setback.since)}: {setback.reason}"
+    return [warning(GROUP, "report", text, fix, org)]
 
 
 def of_repository(org: str, repository: str, *, is_known: bool, is_private: bool | None) -> list[Finding]:

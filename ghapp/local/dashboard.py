@@ -48,7 +48,7 @@ from ghapp.runners.verdict import State
 from ghapp.settings import Settings
 from ghapp.store.connect import connect
 from ghapp.store.stores import Stores, open_stores, stores_over
-from ghapp.terminal.tables import COLOURS, SEVERITIES, PlainTable, ShrinkingTable, plain
+from ghapp.terminal.tables import COLOURS, SEVERITIES, PlainTable, ShrinkingTable, action_text, plain
 from ghapp.untrusted_text import visible
 from ghapp.wording import clock_time, counted, duration
 
@@ -267,7 +267,7 @@ async def _new_headline(
     last, worst[installation.id] = worst.get(installation.id), found
     if last is not None and last.news == found.news:
         return []
-    action = f": {found.action}" if found.action else ""
+    action = f": {action_text(found.command, found.link)}" if found.action else ""
     step = f" → {found.step}{action}" if found.step else ""
     line = f"{timestamp(now)[11:19]}  {installation.org}: {found.sentence}{step}"
     return [plain(line, SEVERITIES[found.severity])]
@@ -495,13 +495,13 @@ def headline_lines(found: Sequence[Headline], now: float) -> list[Text]:
     since = "" if worst.since is None else f" (for {duration(now - worst.since)})"
     lines = [plain(f"{worst.sentence}{since}", SEVERITIES[worst.severity])]
     if worst.step:
-        action = f": {worst.action}" if worst.action else ""
+        action = f": {action_text(worst.command, worst.link)}" if worst.action else ""
         lines.append(plain(f"→ {worst.step}{action}", "dim"))
     further = found[1:]
     if not worst.needs_a_person:
         acting = next((each for each in further if each.needs_a_person), None)
         if acting is not None:
-            action = f": {acting.action}" if acting.action else ""
+            action = f": {action_text(acting.command, acting.link)}" if acting.action else ""
             lines.append(plain(f"also: {title_of([acting], names_pools=True)} → {acting.step}{action}"))
             further = [each for each in further if each is not acting]
     if further:

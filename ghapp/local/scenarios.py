@@ -81,14 +81,14 @@ NO_LABEL = Scenario(
     "no-label",
     "queue",
     {"labels": [MISSPELT_LABEL]},
-    "A job with a misspelt label waits: ghapp why acme {0}",
+    "A job with a misspelt label waits: `ghapp why acme {0}`",
     "/orgs/acme/jobs/{0}",
 )
 STOPPED_RUNNER = Scenario(
     "stopped-runner",
     "stop-runner",
     {"pool": "linux-8vcpu"},
-    "The runner of job {0} was stopped before a step of the job's own had begun: ghapp deaths --org acme",
+    "The runner of job {0} was stopped before a step of the job's own had begun: `ghapp deaths --org acme`",
     "/orgs/acme/deaths",
 )
 
@@ -141,7 +141,7 @@ SCENARIOS = (
         "gate",
         "deploy",
         {"shard": "pink", "badly": True, "repository": "infra"},
-        "The shard pink was deployed without 3 of its 4 runners (0 heals it): ghapp gate acme rollout pink",
+        "The shard pink was deployed without 3 of its 4 runners (0 heals it): `ghapp gate acme rollout pink`",
         "/orgs/acme/gate",
     ),
 )

@@ -69,11 +69,12 @@ class Posted(NamedTuple):
 
 
 class PostFailure(NamedTuple):
-    """Why posting to a repository failed, and until when posting is not retried (epoch seconds)."""
+    """Why posting to a repository failed; since when, and until when posting is not retried (epoch seconds)."""
 
     repository: str
     reason: str
     until: float
+    since: float = 0.0
 
 
 class CheckRunState(NamedTuple):

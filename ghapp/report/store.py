@@ -64,10 +64,13 @@ class Reports:
         await self._redis.hdel(keys.report(installation), "head")
 
     async def put_off(self, installation: int, setback: PostFailure) -> bool:
-        """Records a failure to post; returns True if its reason differs from the last one's."""
+        """Records a failure to post; returns True if its reason differs from the last one's, which else began it."""
         before = (await self.check_run_state(installation)).setback
+        is_new = before is None or before[:2] != setback[:2]
+        if before is not None and not is_new:
+            setback = setback._replace(since=before.since)
         await self._redis.hset(keys.report(installation), "setback", _setbacks.encode(setback))
-        return before is None or before[:2] != setback[:2]
+        return is_new
 
     async def try_again(self, installation: int) -> None:
         """Clears the last failure, so that posting is tried again."""

@@ -136,7 +136,7 @@ def _has_traceback(record: logging.LogRecord) -> bool:
 )
 @WATCH
 @WEB
-@json_fields(HealthDocument)
+@json_fields(HealthDocument, headers={"runner": "name", "id": "runner_id", "seen": "observed_at"})
 def runners(
     org: str | None,
     pool: str | None,

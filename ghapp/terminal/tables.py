@@ -274,6 +274,11 @@ def _next(remediation: Mapping[str, Any]) -> str:
     return f"{remediation['status']} ({blocked_by})" if blocked_by else str(remediation["status"])
 
 
+def action_text(command: str, link: str) -> str:
+    """Returns the command or the link of a step, after it; a command is between backquotes."""
+    return f"`{command}`" if command else link
+
+
 def headlines_text(
     headlines: Iterable[Mapping[str, Any]], notes: Mapping[str, Iterable[str]], now: float
 ) -> RenderableType:
@@ -282,7 +287,7 @@ def headlines_text(
     for each in headlines:
         since = "" if each["since"] is None else f" (for {duration(now - epoch(each['since']))})"
         lines.append(copyable(f"{each['org']}: {each['text']}{since}", SEVERITIES[each["severity"]]))
-        action = f"`{each['command']}`" if each["command"] else each["link"]
+        action = action_text(each["command"], each["link"] or "")
         if each["step"]:
             lines.append(copyable(f"  → {each['step']}{f': {action}' if action else ''}", "dim"))
     lines += [copyable(f"{org}: {each}", "dim") for org, several in notes.items() for each in several]

@@ -104,6 +104,8 @@ async def report_installation(context: JobContext, installation_id: int) -> Chec
         rendered = report_on(await _fleet(context, installation, cluster, now), now)
         state = (await context.reports.check_run_state(installation_id)).at(repository)
         if next_of(state, rendered, now) is CheckRunStep.NOTHING:
+            if state.setback is not None and now >= state.setback.until:  # what could not be posted is no more
+                await context.reports.try_again(installation_id)
             return CheckRunOutcome.NOTHING_TO_DO
         why, raised = "", None
         try:
@@ -211,7 +213,7 @@ async def _count(
     await context.counters.add(REPORTS, org=installation.org, outcome=outcome.value)
     if outcome in POSTED:
         return
-    failure = PostFailure(repository, outcome.value, now + retry_after(outcome))
+    failure = PostFailure(repository, outcome.value, now + retry_after(outcome), now)
     if await context.reports.put_off(installation.id, failure):
         log.warning(
             "not reported",

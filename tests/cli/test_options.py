@@ -47,7 +47,13 @@ async def test_fields_may_precede_the_arguments(known):
 
 async def test_an_unknown_field_is_wrong_usage_and_the_fields_are_named(known):
     line = one_line(await known.ask("runners", "--json", "nam"), 2)
-    assert "'nam' is not a field; fields are org, runner_id, name, " in line
+    assert "'nam' is not a field; did you mean name? fields are org, runner_id, name, " in line
+
+
+async def test_the_words_of_the_tables_header_select_their_fields(known):
+    answer = await known.ask("runners", "--json", "runner,id")
+    assert json.loads(answer.stdout) == [{"name": "linux-1", "runner_id": 1}]
+    assert (await known.ask("deaths", "--json", "runner,cause")).returncode == 0
 
 
 async def test_jq_filters_the_document_and_prints_texts_without_quotes(known):

@@ -95,10 +95,15 @@ def test_every_warning_and_failure_has_a_fix():
     [
         (CheckRunOutcome.UNAVAILABLE, "nothing to do while GitHub does not answer"),
         (CheckRunOutcome.PERMISSION_MISSING, "the App needs checks: write"),
+        (
+            CheckRunOutcome.REFUSED,
+            f"the App needs checks: write and access to the repository, and the repository needs a commit; the next try is at {time_of(NOW)}",
+        ),
     ],
 )
 def test_a_report_that_github_did_not_take_lacks_no_permission(outcome, fix):
-    (found,) = of_report("acme", "acme/.github", PostFailure("acme/.github", outcome.value, NOW))
+    (found,) = of_report("acme", "acme/.github", PostFailure("acme/.github", outcome.value, NOW, NOW - 60))
+    assert found.text == f"not posted to acme/.github since {time_of(NOW - 60)}: {outcome.value}"
     assert found.fix.startswith(fix)
 
 

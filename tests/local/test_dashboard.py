@@ -373,7 +373,7 @@ def test_the_worst_headline_has_its_step_and_the_others_a_few_words():
     found = headlines_of(fleet_of(lost(1), pauses={"linux-4vcpu": Pause("mona", "a move", NOW)}))
     assert [each.plain for each in headline_lines(found, NOW + 60)] == [
         "1 of 1 runner of linux-4vcpu is lost: remediation is paused by mona: a move. (for 2 min)",
-        "→ resume when the reason is over: ghapp resume acme --pool linux-4vcpu",
+        "→ resume when the reason is over: `ghapp resume acme --pool linux-4vcpu`",
         "also: paused by mona (linux-4vcpu) (all: `ghapp runners`)",
     ]
 
@@ -383,7 +383,7 @@ def test_what_needs_a_person_has_its_step_below_what_needs_none():
     found = headlines_of(fleet_of(lost(1, granted_at=NOW), pauses=paused))
     assert [each.plain for each in headline_lines(found, NOW + 60)][1:] == [
         "→ nothing to do: replacement goes on by itself",
-        "also: paused by mona (rollout) → resume when the reason is over: ghapp resume acme --pool rollout",
+        "also: paused by mona (rollout) → resume when the reason is over: `ghapp resume acme --pool rollout`",
     ]
 
 

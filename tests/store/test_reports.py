@@ -77,6 +77,13 @@ async def test_a_failure_is_new_if_its_reason_or_repository_changed(redis, setba
     assert (await reports.check_run_state(ORG)).setback == setback
 
 
+async def test_a_failure_lasts_since_the_first_one_of_its_reason(redis):
+    reports = Reports(redis)
+    for at, reason in ((NOW, "unavailable"), (NOW + 10, "unavailable"), (NOW + 20, "refused")):
+        await reports.put_off(ORG, SETBACK._replace(reason=reason, since=at))
+        assert (await reports.check_run_state(ORG)).setback.since == (NOW if reason == "unavailable" else at)
+
+
 async def test_a_retry_clears_the_failure(redis):
     reports = Reports(redis)
     await reports.put_off(ORG, SETBACK)

@@ -7,8 +7,10 @@ from structlog.testing import capture_logs
 
 from ghapp.errors import StoreUnavailableError
 from ghapp.installations.installation import Installation
+from ghapp.installations.pool_matching import ALL_POOLS
 from ghapp.installations.store import Installations
 from ghapp.queue.jobs import JobName
+from ghapp.remediation.pause import Pause
 from ghapp.report.check_run_state import wants_report
 from ghapp.settings import PoolSettings, Settings
 from ghapp.store.connect import connect_sync
@@ -68,6 +70,20 @@ async def test_a_failure_to_post_is_logged_once_and_counted_each_time(story):
     assert text == ["unavailable", "permission-missing"]
     assert counted['ghapp_reports_total{org="acme",outcome="unavailable"}'] == 3
     assert counted['ghapp_reports_total{org="acme",outcome="permission-missing"}'] == 1
+
+
+async def test_a_failure_is_over_once_what_is_posted_is_true_again(story):
+    async with story(config=CONFIG) as app:
+        app.clock.pass_(60)
+        await report_installation(app.context, app.installation)
+        await app.context.fuses.pause(app.installation, ALL_POOLS, Pause("mona", "maintenance", app.clock()))
+        app.sandbox.control.fault(match="/repos/", status=502)
+        assert await report_installation(app.context, app.installation) is CheckRunOutcome.UNAVAILABLE
+        assert (await app.context.reports.check_run_state(app.installation)).setback.since == app.clock()
+        app.sandbox.control.no_faults()
+        await app.context.fuses.unpause(app.installation, ALL_POOLS)
+        assert await report_installation(app.context, app.installation) is CheckRunOutcome.NOTHING_TO_DO
+        assert (await app.context.reports.check_run_state(app.installation)).setback is None
 
 
 @pytest.mark.parametrize("error", [ValueError("unexpected"), RuntimeError(), ExceptionGroup("two", [KeyError("a")])])

@@ -40,7 +40,7 @@ BAD = wrong("roles", "workers", "no worker is <alive>", "start `ghapp worker`")
 @pytest.mark.parametrize(
     ("found", "severity", "sentence"),
     [
-        ([WELL], "good", "All 1 checks passed."),
+        ([WELL], "good", "The only check passed."),
         ([WELL, RISK], "attention", "No check failed; there is 1 warning."),
         ([WELL, BAD], "critical", "1 check failed."),
         ([RISK, BAD, RISK, BAD], "critical", "2 checks failed, and 2 warnings."),
@@ -69,12 +69,12 @@ def test_the_findings_are_summarized_in_one_sentence(found, severity, sentence):
             "",
             "1 h ago: 1 check failed. The checks are running again.",
         ),
-        (Examined([WELL], NOW), 3600, "", "1 h ago: All 1 checks passed. The checks are made again within a minute."),
+        (Examined([WELL], NOW), 3600, "", "1 h ago: The only check passed. The checks are made again within a minute."),
         (
             Examined([WELL], NOW, is_running=True),
             -1,
             "",
-            "Just now: All 1 checks passed. The checks are running again.",
+            "Just now: The only check passed. The checks are running again.",
         ),
     ],
     ids=["first", "failed", "current", "old", "old, and none runs", "the clock was set back"],

@@ -69,7 +69,7 @@ def _sentence(wrong: int, warnings: int, total: int) -> str:
         return f"{counted(wrong, 'check')} failed{also}."
     if warnings:
         return f"No check failed; there {are(warnings)} {counted(warnings, 'warning')}."
-    return f"All {total} checks passed."
+    return "The only check passed." if total == 1 else f"All {total} checks passed."
 
 
 def _line(finding: FindingLike) -> FindingLine:
