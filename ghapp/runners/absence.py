@@ -233,7 +233,7 @@ def folds_of_get(answer: Registration | None, at: float, survey: Survey | None =
     def fold(evidence: Evidence | None) -> Evidence | None:
         known = call_answered(evidence)
         if answer is not None:
-            return observations.registration_seen(known, answer, at, listed=False)
+            return observations.registration_seen(known, answer, at, by=observations.SeenBy.GET)
         return None if known is None else observations.get_missed(known, at, survey)
 
     return fold
@@ -495,7 +495,8 @@ def _listed(seen_as: Registration, at: float, usable: bool, evidence: Evidence |
             is_old = at <= max(removed_at, missing_since(evidence) + STALE_LIST_SECONDS)
         if is_old:
             return evidence
-    return observations.registration_seen(evidence, seen_as, at, listed=usable, alone=False)
+    by = observations.SeenBy.LIST if usable else observations.SeenBy.FLAWED_LIST
+    return observations.registration_seen(evidence, seen_as, at, by=by)
 
 
 def _unlisted(

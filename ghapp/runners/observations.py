@@ -7,6 +7,7 @@ are epoch seconds.
 
 from __future__ import annotations
 
+from enum import Enum, auto
 from functools import partial
 from math import inf
 from typing import Protocol
@@ -47,14 +48,25 @@ def _late(evidence: Evidence, at: float) -> bool:
     return evidence.observed_at is not None and at < evidence.observed_at <= at + OVERTAKING_SECONDS
 
 
-def _still_retired(evidence: Evidence, at: float, *, listed: bool, alone: bool) -> float | None:
+class SeenBy(Enum):
+    """How GitHub returned a registration."""
+
+    LIST = auto()
+    """In a complete list."""
+    FLAWED_LIST = auto()
+    """In a list that is not complete, or contradicts itself."""
+    GET = auto()
+    """Alone."""
+
+
+def _still_retired(evidence: Evidence, at: float, by: SeenBy) -> float | None:
     """Returns None once GitHub contradicts the controller's report, by a GET or a complete list."""
     retired_at = evidence.retired_at
     if retired_at is not None and retired_at > at + OVERTAKING_SECONDS:
         return at  # by a clock that was set back since
     if retired_at is None or at <= retired_at + REPORT_SETTLES_SECONDS:
         return retired_at
-    return None if alone or listed else retired_at
+    return retired_at if by is SeenBy.FLAWED_LIST else None
 
 
 def _retired_despite_job(retired_at: float | None, started_at: float | None) -> float | None:
@@ -152,15 +164,11 @@ def first_observation(runner_id: int, name: str, at: float) -> Evidence:
     return Evidence(id=runner_id, name=name, first_seen=at)
 
 
-def registration_seen(
-    evidence: Evidence | None, seen: Registration, at: float, *, listed: bool, alone: bool | None = None
-) -> Evidence:
-    """GitHub returned the registration, in a complete list (`listed`), in another list, or `alone`. Ends any absence.
+def registration_seen(evidence: Evidence | None, seen: Registration, at: float, *, by: SeenBy) -> Evidence:
+    """GitHub returned the registration. Ends any absence.
 
-    Without `alone`, what is not `listed` was returned alone. Returns the same object if nothing but the time of a
-    listed runner changed: the survey has that time.
+    Returns the same object if nothing but the time of a listed runner changed: the survey has that time.
     """
-    alone = not listed if alone is None else alone
     if evidence is None:
         evidence = first_observation(seen.id, seen.name, at)
     if seen.busy and not evidence.was_busy:
@@ -169,7 +177,7 @@ def registration_seen(
         return _with_last_return(evidence, seen, at)
     if not seen.labels_complete and evidence.labels:
         seen = seen._replace(labels=evidence.labels, custom_labels=evidence.custom_labels)
-    if listed and _is_unchanged(evidence, seen, at):
+    if by is SeenBy.LIST and _is_unchanged(evidence, seen, at):
         return evidence
     # Back from an absence, or online: what was granted, for the absence or for being offline, is cancelled.
     is_moot = is_absent(evidence) or (seen.online and evidence.removed_at is None)
@@ -187,7 +195,7 @@ def registration_seen(
         group_id=seen.group_id,
         version=seen.version,
         registered=True,
-        listed=listed or evidence.listed,
+        listed=by is SeenBy.LIST or evidence.listed,
         observed_at=at,
         online=seen.online,
         busy=seen.busy,
@@ -195,8 +203,8 @@ def registration_seen(
         offline_since=offline_since,
         back_at=at if evidence.missing_at is not None else evidence.back_at,
         was_lost=evidence.was_lost if evidence.missing_at is None else _was_confirmed(evidence),
-        retired_at=_still_retired(evidence, at, listed=listed, alone=alone),
-        omissions=_omissions(evidence) if alone else 0,
+        retired_at=_still_retired(evidence, at, by),
+        omissions=_omissions(evidence) if by is SeenBy.GET else 0,
     )
 
 

@@ -8,6 +8,7 @@ from ghapp.incidents.incident import LossEnd, is_unrecorded, losses_of, returned
 from ghapp.remediation.healing import HEALED_WITHIN_SECONDS
 from ghapp.runners.evidence import LIST_LASTS_SECONDS, PastLoss, Survey
 from ghapp.runners.observations import (
+    SeenBy,
     busy_after_all,
     job_started,
     not_needed,
@@ -121,7 +122,7 @@ def test_a_loss_found_retired_ends_with_its_reason(evidence, end, ended_at):
 
 
 def back(evidence, at):
-    return registration_seen(evidence, registration(online=True), at, listed=True)
+    return registration_seen(evidence, registration(online=True), at, by=SeenBy.LIST)
 
 
 RETURNS = {

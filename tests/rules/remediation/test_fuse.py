@@ -27,7 +27,7 @@ from ghapp.remediation.job_proof import KnownJob, KnownJobs
 from ghapp.remediation.plan import Candidate, PoolCapacity, RemediationLimits, plan
 from ghapp.runners.absence import RunnerList, survey_after, survey_after_failure
 from ghapp.runners.evidence import Survey
-from ghapp.runners.observations import not_needed, registration_seen, replaced
+from ghapp.runners.observations import SeenBy, not_needed, registration_seen, replaced
 from ghapp.runners.verdict import Limits, Reason, State, judge
 from tests.rules.builders import (
     LONG_AGO,
@@ -68,7 +68,7 @@ class Pool:
     def come_back(self, *ids):
         for each in ids:
             shown = registration(id=each, online=True)
-            self.runners[each] = registration_seen(self.runners[each], shown, self.now, listed=True)
+            self.runners[each] = registration_seen(self.runners[each], shown, self.now, by=SeenBy.LIST)
 
     def vanish(self, *ids):
         for each in ids:

@@ -451,7 +451,7 @@ class TestConfirmation:
 
     def test_a_404_confirms_nothing_if_the_runner_was_seen_since_the_404_that_was_due(self):
         due = suspect()
-        seen = observations.registration_seen(due, registration(online=True), NOW + 29.4, listed=True)
+        seen = observations.registration_seen(due, registration(online=True), NOW + 29.4, by=observations.SeenBy.LIST)
         missed_again = observations.get_missed(seen, NOW + 29.7)
         assert missed_again.missing_at == NOW + 29.7
         assert absence.confirmed(due, None, NOW + 30)(missed_again) is missed_again
@@ -533,7 +533,7 @@ class TestOmittedRunners:
         for number in range(times):
             at = NOW - 1000.0 * (times - number - 1)
             missed = observations.unlisted(evidence, at, 412)
-            evidence = observations.registration_seen(missed, registration(online=True), at, listed=False)
+            evidence = observations.registration_seen(missed, registration(online=True), at, by=observations.SeenBy.GET)
         return evidence
 
     @pytest.mark.parametrize(
@@ -569,7 +569,9 @@ class TestOmittedRunners:
         )
 
     def test_a_list_that_has_the_runner_ends_that(self):
-        seen = observations.registration_seen(self.found(3), registration(online=True), NOW + 60, listed=True)
+        seen = observations.registration_seen(
+            self.found(3), registration(online=True), NOW + 60, by=observations.SeenBy.LIST
+        )
         assert seen.omissions == 0
 
 
@@ -643,8 +645,8 @@ def test_a_row_of_a_runner_that_was_never_read_stays_unreadable():
 def test_labels_that_cannot_be_read_are_those_that_were_read_before():
     odd = registration(online=True, labels=("linux-8vcpu",), custom_labels=("linux-8vcpu",), labels_complete=False)
     known = online(1)
-    assert observations.registration_seen(known, odd, NOW, listed=True).labels == known.labels
-    new = observations.registration_seen(None, odd, NOW, listed=True)
+    assert observations.registration_seen(known, odd, NOW, by=observations.SeenBy.LIST).labels == known.labels
+    new = observations.registration_seen(None, odd, NOW, by=observations.SeenBy.LIST)
     assert new.labels == new.custom_labels == ("linux-8vcpu",)
 
 

@@ -19,7 +19,7 @@ from ghapp.runners.deletion_progress import (
     over,
     waits,
 )
-from ghapp.runners.observations import grant_revoked, registration_seen
+from ghapp.runners.observations import SeenBy, grant_revoked, registration_seen
 from ghapp.runners.verdict import State
 from tests.rules.builders import MICROSECOND, NOW, lost, registration, survey
 
@@ -104,7 +104,7 @@ def test_a_completed_step_is_not_repeated(at):
 
 def test_a_returned_registration_clears_the_deletion():
     evidence = lost(deletion=waits(FOUND, NOW, "NotRunning"), granted_at=NOW, event_id="e1")
-    assert registration_seen(evidence, registration(online=True), NOW + 1, listed=True).deletion is None
+    assert registration_seen(evidence, registration(online=True), NOW + 1, by=SeenBy.LIST).deletion is None
 
 
 def test_a_revoked_grant_keeps_the_deletion():

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from ghapp.remediation.churn import newcomers
 from ghapp.remediation.fuse import FuseLimits
 from ghapp.remediation.healing import heals
-from ghapp.runners.observations import job_started, registration_seen, unlisted
+from ghapp.runners.observations import SeenBy, job_started, registration_seen, unlisted
 from ghapp.runners.outdated import WITHOUT_JOB_SECONDS, ended_without_job, gets_no_jobs, refusals, version_ended
 from ghapp.runners.remains import Remains, RemainsKind
 from ghapp.runners.verdict import Limits, Reason, State, judge
@@ -131,10 +131,10 @@ def test_one_that_waited_for_long_ends_when_its_version_does(ended_at, is_lost):
 
 def test_from_its_first_list_to_the_first_that_lacks_it():
     seen = registration(online=True, ephemeral=True, version="2.335.1")
-    evidence = version_ended(registration_seen(None, seen, NOW, listed=True), NOW)
+    evidence = version_ended(registration_seen(None, seen, NOW, by=SeenBy.LIST), NOW)
     gone = unlisted(evidence, NOW + 60, 411, survey())
     assert judge(gone, survey(swept_at=NOW + 60), NOW + 60, Limits()).reason is Reason.VERSION_DEPRECATED
-    back = registration_seen(gone, seen, NOW + 120, listed=True)
+    back = registration_seen(gone, seen, NOW + 120, by=SeenBy.LIST)
     assert judge(back, survey(swept_at=NOW + 120), NOW + 120, Limits()).state is State.HEALTHY
     late = job_started(gone, 9, NOW + 5)
     assert judge(late, survey(swept_at=NOW + 60), NOW + 200, Limits()).state is State.SUSPECT
