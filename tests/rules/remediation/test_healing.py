@@ -20,7 +20,7 @@ NOW, LOST_AT, ACCEPTED_AT = 1_000.0, 500.0, 600.0
 
 
 def lost(number=1, **changes):
-    worst = Evidence(number, f"r{number}", 0.0, registered=True, absent_since=LOST_AT, missing_at=510.0)
+    worst = Evidence(number, f"r{number}", 0.0, registered=True, absent_since=LOST_AT, first_404_at=510.0)
     return worst._replace(**{"replaced_at": ACCEPTED_AT, **changes})
 
 
@@ -91,7 +91,7 @@ def test_an_old_loss_takes_no_new_runner_of_a_later_loss():
 
 
 def test_a_runner_replaced_while_offline_counts_from_its_replacement():
-    offline = lost(absent_since=None, missing_at=None, offline_since=400.0)
+    offline = lost(absent_since=None, first_404_at=None, offline_since=400.0)
     assert heals([offline, newcomer()], NOW) == [Heal(1, 9, 600.0, NOW)]
 
 
@@ -100,9 +100,9 @@ def test_a_runner_replaced_while_offline_counts_from_its_replacement():
     [
         ({"confirmed_at": 540.0, "offline_since": 100.0}, 500.0),
         ({"offline_since": 100.0}, 100.0),
-        ({"missing_at": 480.0}, 480.0),
-        ({"absent_since": None, "missing_at": None, "granted_at": 590.0}, 590.0),
-        ({"absent_since": None, "missing_at": None}, ACCEPTED_AT),
+        ({"first_404_at": 480.0}, 480.0),
+        ({"absent_since": None, "first_404_at": None, "granted_at": 590.0}, 590.0),
+        ({"absent_since": None, "first_404_at": None}, ACCEPTED_AT),
     ],
     ids=[
         "invalidated, and offline before",

@@ -77,7 +77,7 @@ STAGES = {
     "a suspicion that ended": (online(back_at=NOW - 5), NONE, None, False),
     "removed by its controller": (lost(retired_at=NOW), NONE, None, False),
     "lost, and its version gets no jobs": (
-        lost(ephemeral=True, outdated_at=NOW - 90, last_registered_at=NOW - 80),
+        lost(ephemeral=True, outdated_at=NOW - 90, last_shown_at=NOW - 80),
         NONE,
         None,
         False,

@@ -144,7 +144,7 @@ def test_a_candidate_that_waits_in_the_cluster_takes_no_room_and_is_deferred():
 
 def test_evidence_of_one_second_is_listed_in_the_order_in_which_it_happens():
     evidence = lost(
-        job_id=7, job_started_at=NOW + 0.9, job_ended_at=NOW + 0.1, absent_since=NOW + 0.4, missing_at=NOW + 0.4
+        job_id=7, job_started_at=NOW + 0.9, job_ended_at=NOW + 0.1, absent_since=NOW + 0.4, first_404_at=NOW + 0.4
     )
     facts = [text for at, _, text in history(evidence, survey()) if int(at) == int(NOW)]
     assert [each for each in facts if "job" in each] == ["took job 7", "ended job 7"]

@@ -212,11 +212,11 @@ def test_a_late_list_between_two_404s_leaves_the_second_one_alone(folds_in_order
     for kind, after in folds_in_order:
         evidence = kinds[kind](evidence, NOW + after)
     found = "invalidated" if evidence.confirmed_at else "suspect" if is_absent(evidence) else "healthy"
-    assert (found, None if evidence.missing_at is None else evidence.missing_at - NOW) == state
+    assert (found, None if evidence.first_404_at is None else evidence.first_404_at - NOW) == state
 
 
 LATE = st.integers(-99, 60).map(lambda second: NOW + second)
-CONFIRMED = [lost(last_registered_at=NOW - 100, ephemeral=ephemeral) for ephemeral in (None, False, True)]
+CONFIRMED = [lost(last_shown_at=NOW - 100, ephemeral=ephemeral) for ephemeral in (None, False, True)]
 RECORDED = ("recorded", NOW, lambda each: each._replace(past_loss=None))  # its incident has the loss
 
 
@@ -233,7 +233,7 @@ def test_the_return_of_a_runner_is_that_of_a_lost_one_if_its_loss_was_ever_confi
     for kind, at, fold in [*history, ("seen", NOW + 2000, lambda each: get_found(each, back, NOW + 2000))]:
         before, evidence = evidence, fold(evidence)
         if kind == "seen" and is_absent(before) and not is_absent(evidence):
-            if before.missing_at is not None:
+            if before.first_404_at is not None:
                 assert (evidence.back_at, evidence.was_lost) == (at, was_confirmed)
             was_confirmed = False
         was_confirmed = was_confirmed or evidence.confirmed_at is not None
@@ -251,7 +251,7 @@ def test_the_return_of_a_runner_is_that_of_a_lost_one_if_its_loss_was_ever_confi
 )
 def test_a_loss_that_is_revoked_is_kept_for_its_incident_and_for_the_fuse(revoked):
     confirmed = suspect(
-        missing_at=NOW - 60, absent_since=NOW - 60, last_registered_at=NOW - 100, confirmed_at=NOW, observed_at=NOW
+        first_404_at=NOW - 60, absent_since=NOW - 60, last_shown_at=NOW - 100, confirmed_at=NOW, observed_at=NOW
     )
     evidence = revoked(confirmed)
     assert (evidence.confirmed_at, evidence.past_loss.confirmed_at, evidence.past_loss.ended_at) == (None, NOW, NOW)
@@ -341,18 +341,18 @@ def test_a_first_observation_in_the_future_is_corrected_by_the_next_one(by):
 
 def test_a_404_alone_only_starts_the_clock():
     evidence = get_missed(online(), NOW)
-    assert evidence == online(listed=False, observed_at=NOW, missing_at=NOW, last_registered_at=NOW)
+    assert evidence == online(listed=False, observed_at=NOW, first_404_at=NOW, last_shown_at=NOW)
     assert evidence.confirmed_at is None
 
 
 def test_a_first_404_in_the_future_is_dated_by_the_next_one():
     """Redis' clock was set back: without that, the loss would wait until the clock is there again."""
-    assert get_missed(suspect(missing_at=NOW + 3600, observed_at=NOW + 3600), NOW).missing_at == NOW
+    assert get_missed(suspect(first_404_at=NOW + 3600, observed_at=NOW + 3600), NOW).first_404_at == NOW
 
 
 def test_a_second_404_does_not_restart_the_clock():
     evidence = get_missed(get_missed(online(), NOW), NOW + 30)
-    assert evidence.missing_at == NOW
+    assert evidence.first_404_at == NOW
     assert evidence.confirmed_at is None
 
 
@@ -429,7 +429,7 @@ def test_a_registration_seen_again_clears_the_absence_and_its_remediation():
     undone = (
         "absent_since",
         "absent_of",
-        "missing_at",
+        "first_404_at",
         "confirmed_at",
         "granted_at",
         "event_id",
@@ -858,13 +858,13 @@ class TestAJobFoundOverByQuery:
 ABSENT = {
     "absent_since": NOW - 90,
     "absent_of": 12,
-    "missing_at": NOW - 80,
+    "first_404_at": NOW - 80,
     "confirmed_at": NOW - 40,
     "missing_from_partial_list_at": NOW - 95,
     "reregistered_as": 77,
     "remains": Remains(RemainsKind.RUNNING, NOW - 30, NOW - 30),
     "not_needed_at": NOW - 20,
-    "last_registered_at": NOW - 100,
+    "last_shown_at": NOW - 100,
 }
 ACTED_ON = {
     "granted_at": NOW - 30,
@@ -899,13 +899,13 @@ def test_an_absence_that_is_over_leaves_nothing_of_itself(shown):
 
 @pytest.mark.parametrize(("is_online", "is_busy"), [(True, False), (False, True), (False, False)])
 def test_a_return_between_two_answers_that_it_is_missing_shows_that_a_runner_was_online(is_online, is_busy):
-    missing = suspect(was_online=False, missing_at=NOW - 60, absent_since=None, observed_at=NOW)
+    missing = suspect(was_online=False, first_404_at=NOW - 60, absent_since=None, observed_at=NOW)
     seen = registration_seen(missing, registration(online=is_online, busy=is_busy), NOW - 30, by=SeenBy.LIST)
-    assert (seen.was_online, seen.last_registered_at) == (is_online or is_busy, NOW - 30)
+    assert (seen.was_online, seen.last_shown_at) == (is_online or is_busy, NOW - 30)
 
 
 @pytest.mark.parametrize(
-    ("missing_at", "absent_since", "after"),
+    ("first_404_at", "absent_since", "after"),
     [
         (NOW - 60, None, (NOW, None)),
         (NOW - 60, NOW - 30 - MICROSECOND, (NOW, None)),
@@ -915,22 +915,22 @@ def test_a_return_between_two_answers_that_it_is_missing_shows_that_a_runner_was
     ],
     ids=["only asked for", "unlisted before", "unlisted at once", "unlisted after", "only unlisted"],
 )
-def test_after_a_return_between_two_answers_what_lacked_the_runner_since_counts(missing_at, absent_since, after):
-    missing = suspect(missing_at=missing_at, absent_since=absent_since, observed_at=NOW)
+def test_after_a_return_between_two_answers_what_lacked_the_runner_since_counts(first_404_at, absent_since, after):
+    missing = suspect(first_404_at=first_404_at, absent_since=absent_since, observed_at=NOW)
     seen = registration_seen(missing, registration(), NOW - 30, by=SeenBy.LIST)
-    assert (seen.missing_at, seen.absent_since) == after
+    assert (seen.first_404_at, seen.absent_since) == after
 
 
 @pytest.mark.parametrize(
-    ("at", "returned_at"),
+    ("at", "shown_at"),
     [(NOW - 91, NOW - 90), (NOW - 90, NOW - 90), (NOW - 75, NOW - 75), (NOW - 60, NOW - 90)],
     ids=["before the last return", "as that", "after it", "as it went missing"],
 )
-def test_a_return_from_before_the_absence_dates_the_last_return(at, returned_at):
-    missing = suspect(missing_at=NOW - 60, absent_since=None, observed_at=NOW, last_registered_at=NOW - 90)
+def test_a_return_from_before_the_absence_dates_the_last_return(at, shown_at):
+    missing = suspect(first_404_at=NOW - 60, absent_since=None, observed_at=NOW, last_shown_at=NOW - 90)
     seen = registration_seen(missing, registration(), at, by=SeenBy.LIST)
-    assert seen.last_registered_at == returned_at
-    assert (seen is missing) is (returned_at == NOW - 90)
+    assert seen.last_shown_at == shown_at
+    assert (seen is missing) is (shown_at == NOW - 90)
 
 
 @pytest.mark.parametrize(
@@ -952,7 +952,7 @@ def test_a_return_records_whether_the_runner_was_lost(changes, was_lost):
     ids=["replaced while offline", "invalidated, and offline before"],
 )
 def test_a_loss_that_ends_by_a_return_began_with_the_evidence_for_which_it_counted(changes, first_at):
-    missing = suspect(absent_since=NOW - 60, missing_at=NOW - 50, **changes)
+    missing = suspect(absent_since=NOW - 60, first_404_at=NOW - 50, **changes)
     seen = registration_seen(missing, registration(online=True), NOW + 60, by=SeenBy.GET)
     assert seen.past_loss is not None
     assert seen.past_loss.first_at == first_at
@@ -985,7 +985,7 @@ def test_the_first_list_after_a_job_is_recorded_though_nothing_else_changed(at, 
     ids=["first", "the same", "it ended", "it runs again", "another at once", "an older view", "of when it went missing", "from before it was missing"],
 )  # fmt: skip
 def test_a_view_of_the_cluster_counts_if_it_is_the_latest_and_younger_than_the_absence(before, at, kind, after):
-    known = suspect(absent_since=NOW - 90, missing_at=NOW - 90, remains=before)
+    known = suspect(absent_since=NOW - 90, first_404_at=NOW - 90, remains=before)
     seen = remains_seen(known, kind, at)
     assert seen.remains == after
     assert (seen is known) is (before == after)

@@ -416,7 +416,7 @@ async def test_a_runner_granted_for_being_offline_that_is_not_offline_any_more_i
             "listed": True,
             "observed_at": app.app.clock(),
         }
-        present = dict.fromkeys(("absent_since", "absent_of", "missing_at", "confirmed_at", "last_registered_at"))
+        present = dict.fromkeys(("absent_since", "absent_of", "first_404_at", "confirmed_at", "last_shown_at"))
         await app.change(lambda known: known._replace(**offline, **present))
         assert await app.remediate() == "called-off"
         assert (await app.evidence()).granted_at is None
