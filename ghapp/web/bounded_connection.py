@@ -160,8 +160,11 @@ class BoundedConnection(asyncio.Protocol):
 
     def _look_at(self, data: bytes) -> None:
         self._idle_bytes += len(data)
+        held_before = self.held_bytes
         with suppress(httptools.HttpParserError, httptools.HttpParserUpgrade):  # uvicorn answers it
             self._parser.feed_data(data)
+        # Once for all fields: a call for each of them takes 2 µs of the 58 of a delivery.
+        self._connections.hold(self.held_bytes - held_before)
         held = self.held_bytes - self._stalled_bytes
         if self._idle_bytes >= LARGEST_HEAD_BYTES or held > MOST_HELD_OF_CONNECTION:
             self.refuse(TOO_LARGE)
@@ -197,16 +200,16 @@ class BoundedConnection(asyncio.Protocol):
         """The first byte of a head."""
         self.waiting_since = self._time()
         if not self._unanswered:  # uvicorn keeps the latest head until the next one
-            self._hold(self._stalled_bytes - self.held_bytes)
-        self._hold(REQUEST_BYTES)
+            self.held_bytes = self._stalled_bytes
+        self.held_bytes += REQUEST_BYTES
 
     def on_url(self, url: bytes) -> None:
         """Some of an address."""
-        self._hold(len(url))
+        self.held_bytes += len(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """A field of a head, or of a trailer."""
-        self._hold(len(name) + len(value) + FIELD_BYTES)
+        self.held_bytes += len(name) + len(value) + FIELD_BYTES
 
     def on_headers_complete(self) -> None:
         """The head is complete."""
