@@ -114,10 +114,11 @@ HOUR_AND_MORE = HOLD_SECONDS + MICROSECOND
         ([5.0, 7200.0, 7200.0, 7200.0], True),
         ([7200.0, 7200.0, 7200.0, 5.0], False),
         ([7200.0, 5.0, 7200.0, 7200.0], False),
+        ([7200.0, 7200.0, 7200.0, -5.0], False),
     ],
     ids=[
         "all two hours late", "too few", "just over an hour", "three days", "older than GitHub repeats",
-        "in time before", "in time again", "in time in between",
+        "in time before", "in time again", "in time in between", "ahead of its date again",
     ],
 )  # fmt: skip
 def test_deliveries_that_are_all_more_than_an_hour_late_are_late(ages, is_late):
