@@ -6,7 +6,7 @@ twice. Pure; times are epoch seconds.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from ghapp.deaths.cause import Cause
@@ -31,6 +31,19 @@ MOST_DEATHS = 1_000
 """Maximum deaths kept of the last week; the latest are kept."""
 
 
+MOST_CHANGES = 20
+"""Changes of phantoms that are kept: the terminal shows them among the events."""
+
+
+class PhantomChange(NamedTuple):
+    """A phantom was found for long enough to be reported or, with `is_over`, is none any more. Epoch seconds."""
+
+    at: float
+    subject: str
+    reason: str
+    is_over: bool = False
+
+
 class ClusterSummary(NamedTuple):
     """The result of all checks so far. Fields are only ever appended: stored records are read by position.
 
@@ -41,6 +54,7 @@ class ClusterSummary(NamedTuple):
         deaths: deaths of the last week without clean exits; latest first.
         hidden: reported phantoms that could not be checked since, by key: when first found, and when last found.
         deaths_since: from when on `deaths` is complete; None in rows of a version that kept one day of them.
+        changes: the last phantoms that were reported, and that ended; oldest first.
     """
 
     at: float
@@ -49,6 +63,7 @@ class ClusterSummary(NamedTuple):
     deaths: tuple[DeathSummary, ...] = ()
     hidden: Mapping[str, tuple[float, float]] = {}
     deaths_since: float | None = None
+    changes: tuple[PhantomChange, ...] = ()
 
 
 class StaleNamespace(NamedTuple):
@@ -105,7 +120,30 @@ def summary_after(
         deaths[death.runner_name, death.at] = death_summary(death)
     latest = sorted(deaths.values(), key=lambda each: (-each.at, each.runner_name))
     kept = [each for each in latest if each.at >= now - WEEK_SECONDS and each.cause is not Cause.CLEAN_EXIT]
-    return ClusterSummary(now, since, tuple(reported), tuple(kept[:MOST_DEATHS]), hidden, now - WEEK_SECONDS)
+    changes = () if before is None else (*before.changes, *_changes(before, reported, now, is_blind=is_blind))
+    return ClusterSummary(
+        now,
+        since,
+        tuple(reported),
+        tuple(kept[:MOST_DEATHS]),
+        hidden,
+        now - WEEK_SECONDS,
+        changes[-MOST_CHANGES:],
+    )
+
+
+def _changes(
+    before: ClusterSummary, reported: Iterable[Phantom], now: float, *, is_blind: bool
+) -> Iterator[PhantomChange]:
+    """Yields which phantoms are reported for the first time, and which are over: not those that may still exist."""
+    known = {**dict.fromkeys(before.hidden, ""), **{key(each): each.reason for each in before.phantoms}}
+    present = {key(each): each for each in reported}
+    for name, each in present.items():
+        if name not in known:
+            yield PhantomChange(now, each.subject, each.reason)
+    for name, reason in known.items():
+        if name not in present and not is_blind:
+            yield PhantomChange(now, subject_of(name), reason, is_over=True)
 
 
 def _hidden(before: ClusterSummary | None, since: FoundSince, now: float) -> dict[str, tuple[float, float]]:

@@ -157,8 +157,7 @@ def judge_gate(question: GateRequest, known: ShardInputs, sources: ActiveShardSo
     elif shard_checks.SINCE_DEPLOY in failed:
         steps = [_wait_for_list(shard)]
     elif not failed:
-        report, is_outage = _report_switch(ruling, known), users.hurt is True
-        steps = cleanup_steps(shard, ruling, shards, taken, sources.deploys, report, is_outage=is_outage)
+        steps = cleanup_steps(shard, ruling, shards, taken, sources.deploys, is_outage=users.hurt is True)
     else:
         steps = next_steps.next_steps(
             GateFailure(
@@ -293,10 +292,6 @@ def _metrics(known: ShardInputs) -> str:
 def _wait_for_list(shard: str) -> NextStep:
     why = "the last list is older than that and must not be used to judge or change the shard"
     return NextStep("wait for the next list of runners, then run the gate again", f"{shard} was deployed since: {why}")
-
-
-def _report_switch(ruling: ShardRole, known: ShardInputs) -> str:
-    return report_command(known.server, known.org, known.rule.name, ruling.active or "", Role.ACTIVE)
 
 
 def _wait(github: Check, survey: Survey, org: str) -> NextStep:

@@ -20,7 +20,7 @@ from ghapp.gate.terraform_log import TerraformRun
 from ghapp.installations.scope_paths import path_segment
 from ghapp.untrusted_text import shell_command
 from ghapp.versions.lifetime import parse_version
-from ghapp.wording import counted
+from ghapp.wording import clock_time, counted
 
 MOST_NAMED = 5
 """Maximum runners or jobs named in a sentence."""
@@ -181,9 +181,9 @@ def _looks(failure: GateFailure) -> list[NextStep]:
     """Returns steps that change nothing: wait, check, ask."""
     mine, shard, found = failure.mine, failure.shard, []
     if mine.coming:
-        some = counted(mine.coming, "runner")
-        why = "they are starting, or went offline moments ago; the steps below are for those that do not come"
-        found.append(NextStep(f"wait for {some} of {shard}", why))
+        why = "starting, or offline since moments ago. The steps below are for what has not come by then"
+        until = clock_time(max(mine.coming.values()))
+        found.append(NextStep(f"wait until {until} for {runner_list([*mine.coming])} of {shard}", why))
     if failure.taken and failure.ruling.role is not Role.ACTIVE:
         jobs = counted(failure.taken, "job")
         why = f"it is not active, but GitHub assigned it {jobs} lately. A shard that takes jobs is not "
@@ -399,7 +399,6 @@ def cleanup_steps(
     shards: Mapping[str, ShardStatus],
     taken: Mapping[str, int],
     deploys: Sequence[Deploy] = (),
-    report_switch: str = "",
     *,
     is_outage: bool = False,
 ) -> list[NextStep]:
@@ -416,7 +415,6 @@ def cleanup_steps(
         shards: all known shards.
         taken: number of jobs each shard took lately.
         deploys: the last reported deploy of each shard, in the order of reporting.
-        report_switch: the command that reports that the active shard is active.
         is_outage: True if users are affected.
     """
     others = [] if ruling.active is None else sorted(shards.keys() - {shard, ruling.active})
@@ -436,7 +434,7 @@ def cleanup_steps(
     if ruling.role is Role.ACTIVE:
         left = {each.changes for each in todo}
         opened = [each.shard for each in there if each.shard not in left and _has_open_deploy(each.shard, deploys)]
-        return [*(_ask_about(name, ruling, report_switch) for name in opened), *todo]
+        return [*(_ask_about(name, ruling) for name in opened), *todo]
     if not may_take_over(shard, deploys, is_outage=is_outage):
         return todo
     of = f" in place of {ruling.active}" if ruling.active else ""
@@ -474,10 +472,12 @@ def _is_left_over(status: ShardStatus, ruling: ShardRole, taken: Mapping[str, in
     return status.shard in order and order.index(status.shard) < order.index(switch.shard)
 
 
-def _ask_about(name: str, ruling: ShardRole, report_switch: str) -> NextStep:
+def _ask_about(name: str, ruling: ShardRole) -> NextStep:
     why = f"its deploy was reported, and no switch from {name} to {ruling.active} since, so it may be the standby that "
-    why += f"takes over next: keep it. If {ruling.active} took over from {name} after that deploy, and that switch was "
-    why += f"not reported, report it: {report_switch}"
+    why += (
+        f"takes over next: keep it. If {ruling.active} took over from {name} after that deploy, the pipeline did not "
+    )
+    why += 'report that switch; docs/gate.md, "In a deploy", has how'
     return NextStep(f"run the gate for {name}", why)
 
 

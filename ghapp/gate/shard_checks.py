@@ -73,9 +73,12 @@ def online(least: int, mine: ShardStatus, shards: Mapping[str, ShardStatus], lim
     if mine.unhealthy:
         text += f"; unhealthy: {next_steps.runner_list([each.name for each in mine.unhealthy])}"
     if mine.starting:
-        text += f"; {mine.starting} starting"
+        text += f"; starting: {next_steps.runner_list([*mine.starting])}"
     if mine.briefly_offline:
-        text += f"; {mine.briefly_offline} offline for less than {limits.offline_seconds:g} s, and healthy until then"
+        names = next_steps.runner_list([*mine.briefly_offline])
+        text += (
+            f"; offline for less than {limits.offline_seconds:g} s, which other pages still count as healthy: {names}"
+        )
     if mine.engaged:
         text += f"; {mine.engaged} online and at their only job"
     if not mine.is_there and mine.shard not in shards:

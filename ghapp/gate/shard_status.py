@@ -20,7 +20,7 @@ from ghapp.installations.pool_matching import PoolRule, pool_of, runner_pool
 from ghapp.pods.pod import Pod
 from ghapp.runners.evidence import Evidence, Survey
 from ghapp.runners.observations import OVERTAKING_SECONDS
-from ghapp.runners.verdict import Limits, State, judge
+from ghapp.runners.verdict import Limits, State, judge, silent_since
 from ghapp.workflow_jobs.job import RUNNING_TOO_LONG_SECONDS, Job, is_over
 
 LONGEST_SHARD = 100
@@ -205,8 +205,9 @@ class ShardStatus:
     Attributes:
         online: registered and online runners that can take another job; an ephemeral one at work cannot.
         unhealthy: offline, missing or lost runners without a job.
-        starting: number of runners that register, or have just registered, and are not online yet.
-        briefly_offline: number of runners that went offline moments ago; they are `healthy` until `offline_seconds`.
+        starting: runners that register, or have just registered, and are not online yet: until when each may start
+            (epoch seconds), by its name.
+        briefly_offline: runners that went offline moments ago: until when each is `healthy`, by its name.
         engaged: number of online ephemeral runners that have, or had, their only job.
         starts: job id → when it was taken. Each job counts once, even if one runner took several.
         completed: jobs that ended with success, on runners that were not lost since.
@@ -218,8 +219,8 @@ class ShardStatus:
     shard: str
     online: list[Evidence] = field(default_factory=list)
     unhealthy: list[Evidence] = field(default_factory=list)
-    starting: int = 0
-    briefly_offline: int = 0
+    starting: dict[str, float] = field(default_factory=dict)
+    briefly_offline: dict[str, float] = field(default_factory=dict)
     engaged: int = 0
     starts: dict[int, float] = field(default_factory=dict)
     completed: list[CompletedJob] = field(default_factory=list)
@@ -233,14 +234,14 @@ class ShardStatus:
         return sum(each.name not in self.running for each in self.online)
 
     @property
-    def coming(self) -> int:
-        """Number of runners that may come online by themselves."""
-        return self.starting + self.briefly_offline
+    def coming(self) -> dict[str, float]:
+        """Runners that may come online by themselves: until when each is waited for, by its name."""
+        return {**self.starting, **self.briefly_offline}
 
     @property
     def known(self) -> int:
         """Number of its runners that are registered, or lost and not removed yet."""
-        return len(self.online) + self.engaged + self.coming + len(self.unhealthy)
+        return len(self.online) + self.engaged + len(self.coming) + len(self.unhealthy)
 
     @property
     def is_there(self) -> bool:
@@ -353,9 +354,10 @@ def _count(status: ShardStatus, evidence: Evidence, known: ShardInputs, now: flo
         else:
             status.online.append(evidence)
     elif state is State.STARTING:
-        status.starting += 1
+        status.starting[evidence.name] = evidence.first_seen + known.limits.startup_seconds
     elif state is State.HEALTHY and not evidence.online:
-        status.briefly_offline += 1
+        since = silent_since(evidence)
+        status.briefly_offline[evidence.name] = (now if since is None else since) + known.limits.offline_seconds
     elif state in UNHEALTHY and evidence.name not in status.running:
         status.unhealthy.append(evidence)
 

@@ -260,12 +260,17 @@ class IncidentFuse(NamedTuple):
 
 
 class IncidentPageView(NamedTuple):
-    """The page's content. `heal`: the median time to heal, `longest_heal` the longest; empty before the first."""
+    """The page's content.
+
+    `progress`: how many runners came how far; `entries`: the time line, the oldest first; `heal`: the median time to
+    heal, `longest_heal` the longest; empty before the first.
+    """
 
     id: str
     title: str
     state: str
     sentence: str
+    progress: str
     began: Moment | None
     ended: Moment | None
     pools: tuple[str, ...]
@@ -308,6 +313,7 @@ def incident_page(
         title=title_of(incident),
         state=state_of(incident),
         sentence=_loss_sentence(incident, now),
+        progress=_progress(incident),
         began=moment(incident.began, now),
         ended=moment(incident.ended, now),
         pools=tuple(sorted({each.pool for each in losses})),
@@ -351,6 +357,23 @@ def _loss_sentence(incident: LossIncident, now: float) -> str:
     return f"{lost} {were} lost, the first {page_duration(now - incident.began)} ago; {not_yet}{stopped}."
 
 
+def _progress(incident: LossIncident) -> str:
+    """Returns how many of the lost runners came how far: the time line in one sentence."""
+    losses = incident.losses
+    batches = sum(each.batch > 0 for each in incident.steps)
+    requested = sum(each.granted_at is not None for each in losses)
+    healed = len(heal_seconds(losses))
+    otherwise = sum(not each.is_open for each in losses) - healed
+    parts = [
+        f"{len(losses):,} lost",
+        f"replacement granted for {requested:,}" + (f" in {counted(batches, 'batch', 'batches')}" if batches else ""),
+        f"{counted(healed, 'successor')} online",
+        *([f"{otherwise:,} ended otherwise"] if otherwise else []),
+        f"{sum(each.is_open for each in losses):,} open",
+    ]
+    return ", ".join(parts) + "."
+
+
 def _entries(incident: LossIncident, names: Names, interruptions: Sequence[Interruption]) -> Iterator[IncidentEntry]:
     """Yields the time line, the oldest first; of a very long one its beginning and its end."""
     dated = [(group.events[0][0], ORDER.index(group.kind), group) for group in _groups(incident)]
@@ -361,6 +384,7 @@ def _entries(incident: LossIncident, names: Names, interruptions: Sequence[Inter
     )
     left_out = len(facts) - MOST_ENTRIES
     lost = {each.runner_id: each.name for each in incident.losses}
+    last_steps = {(each.pool, each.reason): each for each in incident.steps}
     for number, (at, _, fact) in enumerate(facts):
         if left_out > 0 and number == MOST_FIRST:
             yield _entry(incident, (at, at), "gap", f"{left_out:,} entries are left out here", "")
@@ -368,7 +392,8 @@ def _entries(incident: LossIncident, names: Names, interruptions: Sequence[Inter
             continue
         if isinstance(fact, FuseStep):
             kind = f"fuse-{fact.position.value}"
-            yield _entry(incident, (at, at), kind, _of_fuse(fact, incident), fact.reason.value)
+            says_why = fact.reason is not FuseReason.BATCH_ONLINE or fact is last_steps[fact.pool, fact.reason]
+            yield _entry(incident, (at, at), kind, _of_fuse(fact, incident, says_why=says_why), fact.reason.value)
         elif isinstance(fact, Interruption):
             yield _entry(incident, (at, at), fact.kind, fact.text, fact.code)
         else:
@@ -456,11 +481,11 @@ def _words(kind: str, detail: str, count: int) -> tuple[str, str]:
     return f"{runners}: {ENDS[LossEnd(detail)]}", detail
 
 
-def _of_fuse(step: FuseStep, incident: LossIncident) -> str:
-    """Returns what a fuse did, and why."""
+def _of_fuse(step: FuseStep, incident: LossIncident, *, says_why: bool) -> str:
+    """Returns what a fuse did, and why: of batches that proved the same, the last one says it."""
     name, reason = capitalized(fuse_name(step.pool)), FUSE_REASONS[step.reason]
     by = f" ({step.by})" if step.by else ""
-    why = f": {reason}{by}" if reason else ""
+    why = f": {reason}{by}" if reason and says_why else ""
     lost = f" ({_counted_by(step, incident)})" if step.lost and step.expected else ""
     batch = f"; a batch of up to {counted(step.batch, 'runner')}" if step.batch else ""
     match step.position:

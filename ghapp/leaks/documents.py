@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, TypedDict
 
+from ghapp.installations.pool_matching import ALL_POOLS
 from ghapp.leaks.leak_fuse import ReapedPod
 from ghapp.leaks.reaper_status import LeakingPod
 from ghapp.leaks.tick import Guard
-from ghapp.report.documents import Timestamp, timestamp
+from ghapp.remediation.fuse import Fuse, Position, resume_command
+from ghapp.remediation.pause import Pause
+from ghapp.report.documents import Timestamp, pause_in_words, timestamp
 
 MOST_REAPED = 100
 """Deleted pods that are named, the latest ones; the others are counted."""
@@ -16,11 +19,7 @@ MOST_REAPED = 100
 DELETED = "deleted"
 
 WHY_IT_WAITS = {
-    "": "it waits for its turn, or remediation is paused or in dry-run",
-    Guard.FUSE_NOT_CLOSED: (
-        "the fuse of its pool's runners, or of all pools, is not closed: one that is proving goes on by itself, and "
-        "`ghapp resume` restarts a stopped one"
-    ),
+    "": "it waits for its turn: the reaper deletes the next ones within a minute",
     Guard.MASS_LEAK: "it waits until the batch before it has proven itself",
     Guard.REAPER_STOPPED: "the reaper is stopped: a pod that it deleted was in use; `ghapp doctor` names that",
     Guard.UNNAMED: 'the name of its runner is unknown; set `runner_name = "pod"` if runners have the names of pods',
@@ -34,7 +33,46 @@ WHY_IT_WAITS = {
         "the only job of its runner is over; it is a leak once GitHub has not listed that for `[leaks] grace_seconds`"
     ),
 }
-"""Why an unused pod is not deleted, by the guard that keeps it; what to do where a person can act."""
+"""Why an unused pod is not deleted, by the guard that keeps it; what to do where a person can act.
+
+`_why` words what depends on more than the guard.
+"""
+
+
+class ReaperTerms(NamedTuple):
+    """What holds for the leaked pods of an organization now: the last tick may have found something else.
+
+    Attributes:
+        org: its name.
+        mode: of `[leaks]`.
+        pause: of the whole organization; None without one.
+        fuses: of the runners, by pool; `*` is the installation's.
+    """
+
+    org: str
+    mode: str
+    pause: Pause | None = None
+    fuses: Mapping[str, Fuse] = {}
+
+    def holding(self, pool: str) -> tuple[str, Fuse] | None:
+        """Returns the fuse of the runners that keeps a pod of a pool, stopped ones first, with its pool.
+
+        Of a pod whose pool is not known it may be any.
+        """
+        pools = [ALL_POOLS, pool] if pool else [*self.fuses]
+        held = [(each, self.fuses[each]) for each in pools if each in self.fuses]
+        held = [each for each in held if each[1].position is not Position.CLOSED]
+        return min(
+            held, key=lambda each: (each[1].position is not Position.STOPPED, each[0] != ALL_POOLS), default=None
+        )
+
+
+def kept_now(leaking: Iterable[LeakingPod], terms: ReaperTerms) -> list[LeakingPod]:
+    """Returns the pods that the last tick left, without a fuse that has closed since."""
+    return [
+        each._replace(guard="") if each.guard == Guard.FUSE_NOT_CLOSED and terms.holding(each.pool) is None else each
+        for each in leaking
+    ]
 
 
 class LeakedPod(NamedTuple):
@@ -68,11 +106,19 @@ class LeakDocument(TypedDict):
     text: str
 
 
-def leaked_pods(leaking: Iterable[LeakingPod], reaped: Sequence[ReapedPod]) -> list[LeakedPod]:
+def leaked_pods(leaking: Iterable[LeakingPod], reaped: Sequence[ReapedPod], terms: ReaperTerms) -> list[LeakedPod]:
     """Returns the pods that wait, the longest first, then the deleted ones, the latest first."""
     waiting = [
-        LeakedPod(each.namespace, each.pod, "", each.runner_name, each.since, each.guard or "leaked", _why(each.guard))
-        for each in leaking
+        LeakedPod(
+            each.namespace,
+            each.pod,
+            each.pool,
+            each.runner_name,
+            each.since,
+            each.guard or "leaked",
+            _why(each, terms),
+        )
+        for each in kept_now(leaking, terms)
     ]
     deleted = [
         LeakedPod(each.namespace, each.pod, each.pool, each.runner_name, each.at, DELETED, each.reason)
@@ -103,5 +149,15 @@ def leaks_of_name(leaks: Iterable[LeakDocument], name: str) -> list[LeakDocument
     return [each for each in leaks if name in (each["pod"], each["runner"])]
 
 
-def _why(guard: str) -> str:
-    return WHY_IT_WAITS.get(guard, "the reaper keeps it for now")
+def _why(pod: LeakingPod, terms: ReaperTerms) -> str:
+    if not pod.guard and terms.pause is not None:
+        return f"remediation is paused {pause_in_words(terms.pause)}"
+    if not pod.guard and terms.mode != "act":
+        return f"`[leaks] mode` is {terms.mode}: pods are reported, and none is deleted"
+    if pod.guard == Guard.FUSE_NOT_CLOSED and (held := terms.holding(pod.pool)) is not None:
+        pool, fuse = held
+        name = "the fuse of all pools" if pool == ALL_POOLS else f"the fuse of the runners of {pool}"
+        if fuse.position is Position.STOPPED:
+            return f"{name} is stopped; `{resume_command(terms.org, pool)}` restarts it"
+        return f"{name} is {fuse.position}: the pod is deleted once that has closed by itself"
+    return WHY_IT_WAITS.get(pod.guard, "the reaper keeps it for now")

@@ -50,6 +50,7 @@ class LeakingPod(NamedTuple):
     Attributes:
         since: since when it is unclaimed, or when it was created (epoch seconds).
         guard: the guard that keeps it; empty if it is only reported, or waits for its turn.
+        pool: of its runner; empty if it is not known.
     """
 
     namespace: str
@@ -57,6 +58,7 @@ class LeakingPod(NamedTuple):
     runner_name: str
     since: float
     guard: str = ""
+    pool: str = ""
 
 
 class ReaperStatus(NamedTuple):
@@ -111,8 +113,8 @@ def kept_pods(result: TickResult) -> dict[str, tuple[str, ...]]:
     return found
 
 
-def leaking(result: TickResult) -> tuple[LeakingPod, ...]:
-    """Returns the unused pods that the tick leaves: deferred, only reported, held, or kept.
+def leaking(result: TickResult, pools: Mapping[str, str]) -> tuple[LeakingPod, ...]:
+    """Returns the unused pods that the tick leaves: deferred, only reported, held, or kept; `pools` is by their uids.
 
     Those that are leaks once their grace is over come last.
     """
@@ -122,7 +124,14 @@ def leaking(result: TickResult) -> tuple[LeakingPod, ...]:
     found.sort(key=lambda each: (each[1] in WAITS, each[0].created_at, each[0].uid))
     names, since = result.memory.names, result.memory.since
     return tuple(
-        LeakingPod(pod.namespace, pod.name, names.get(pod.uid, ""), since.get(pod.uid, pod.created_at), guard)
+        LeakingPod(
+            pod.namespace,
+            pod.name,
+            names.get(pod.uid, ""),
+            since.get(pod.uid, pod.created_at),
+            guard,
+            pools.get(pod.uid, ""),
+        )
         for pod, guard in found[:MOST_LEAKING]
     )
 

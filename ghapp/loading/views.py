@@ -17,9 +17,9 @@ from ghapp.gate.judgement import ActiveShardSources, GateRequest, failing_text, 
 from ghapp.gate.shard_status import LOOP_SECONDS, ShardInputs, TakenJob, has_shards, shard_statuses
 from ghapp.incidents.interruptions import PAUSE, RESUME, PauseChange
 from ghapp.installations.installation import Installation
-from ghapp.installations.pool_matching import NamespaceRule, PoolMatcher, namespaces_of
+from ghapp.installations.pool_matching import ALL_POOLS, NamespaceRule, PoolMatcher, namespaces_of
 from ghapp.installations.scope import ScopeKind
-from ghapp.leaks.documents import LeakedPod, leaked_pods
+from ghapp.leaks.documents import LeakedPod, ReaperTerms, leaked_pods
 from ghapp.leaks.reaper_status import DAY_SECONDS, is_overdue
 from ghapp.pods.degraded_sources import DegradedSource, sources_of
 from ghapp.pods.phantom_kinds import Phantom
@@ -156,12 +156,19 @@ async def _pods_of_unhealthy(stores: Stores, pool: PoolSettings, known: ShardInp
     return view.pods if view is not None and is_fresh(view.seen_at, now) else {}
 
 
-async def load_leaked_pods(stores: Stores, installation: Installation, now: float) -> list[LeakedPod]:
+def reaper_terms(view: OrgView, settings: Settings) -> ReaperTerms:
+    """Returns what holds for the leaked pods of an org."""
+    return ReaperTerms(view.org, settings.of(view.org).leaks.mode, view.pauses.get(ALL_POOLS), view.fuses)
+
+
+async def load_leaked_pods(
+    stores: Stores, installation: Installation, terms: ReaperTerms, now: float
+) -> list[LeakedPod]:
     """Returns the unused pods: those that the last tick left, and those deleted within a day."""
     last, reaped = await asyncio.gather(
         stores.leaks.last(installation.id), stores.leaks.reaped_after(installation.id, now - DAY_SECONDS)
     )
-    return leaked_pods(() if is_overdue(last.at, now) else last.leaking, reaped)
+    return leaked_pods(() if is_overdue(last.at, now) else last.leaking, reaped, terms)
 
 
 async def load_job_queue(stores: Stores, installation: Installation, settings: Settings, now: float) -> JobQueue:

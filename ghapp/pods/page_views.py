@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from ghapp.deaths.cluster_summary import ClusterSummary, phantom_since, possible_phantoms
@@ -51,10 +52,10 @@ def cluster_view(summary: ClusterSummary, reaped: int, now: float) -> ClusterVie
     return ClusterView("; ".join(parts) + ".", lines, len(summary.phantoms) - len(shown))
 
 
-def phantoms_named(name: str, summary: ClusterSummary, now: float) -> tuple[PhantomLine, ...]:
-    """Returns the phantoms of a runner's name, for its page."""
-    named = (each for each in summary.phantoms if is_of_runner(each.kind, each.subject, name))
-    return tuple(_line(each, summary, now) for each in named)
+def phantoms_named(names: Iterable[str], summary: ClusterSummary, now: float) -> dict[str, tuple[PhantomLine, ...]]:
+    """Returns the phantoms of runners by their names, for their pages; only names with any."""
+    found = {name: [each for each in summary.phantoms if is_of_runner(each.kind, each.subject, name)] for name in names}
+    return {name: tuple(_line(each, summary, now) for each in several) for name, several in found.items() if several}
 
 
 def possible_phantom_text(name: str, state: str, summary: ClusterSummary) -> str:

@@ -6,7 +6,7 @@ Items are counted and named, each with what to do. A report changes when a name 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from ghapp.deaths.cause import Cause
 from ghapp.deaths.cluster_summary import MOST_DEATHS, StaleNamespace
@@ -18,7 +18,8 @@ from ghapp.pods.degraded_sources import DegradedSource
 from ghapp.pods.phantom_kinds import ADVICE, Phantom, PhantomReason, command_of
 from ghapp.remediation.status import ReplacementStage
 from ghapp.report.fleet import FleetView
-from ghapp.report.markdown import code, cut, heading, row
+from ghapp.report.links import PageLinks
+from ghapp.report.markdown import code, cut, heading, linked, row
 from ghapp.runners.evidence import Evidence, is_absent
 from ghapp.wording import time_of
 
@@ -39,7 +40,13 @@ LEAKS_HEADING = "### Leaks: pods with the owner label that no runner uses and no
 def cluster_text(fleet: FleetView, now: float) -> str:
     """Renders the whole cluster part; empty if there is nothing to report."""
     stale = "\n".join(each for each in (_stale(fleet.unseen, now), _degraded(fleet.degraded_sources)) if each)
-    parts = (stale, _phantoms(fleet, now), _leaks(fleet.leaks, now), _deaths(fleet.deaths), _patterns(fleet))
+    parts = (
+        stale,
+        _phantoms(fleet, now),
+        _leaks(fleet.leaks, now),
+        _deaths(fleet.deaths, fleet.links),
+        _patterns(fleet),
+    )
     return "\n\n".join(part for part in parts if part)
 
 
@@ -72,7 +79,13 @@ def _phantoms(fleet: FleetView, now: float) -> str:
 
 def _phantom_row(alike: Sequence[Phantom], absent: Mapping[str, Evidence], fleet: FleetView, now: float) -> str:
     kind, reason = alike[0].kind, alike[0].reason
-    places = sorted({f"{each.namespace}/{each.subject}" if each.namespace else each.subject for each in alike})
+    runners = {each.name: each.id for each in fleet.runners if each.name in {one.subject for one in alike}}
+    places = {
+        f"{each.namespace}/{each.subject}" if each.namespace else each.subject: (
+            fleet.links.runner(runners[each.subject]) if each.subject in runners else None
+        )
+        for each in sorted(alike, key=lambda each: (each.namespace, each.subject))
+    }
     done = Counter(_replacement_of(absent.get(each.subject), fleet, now) for each in alike)
     replacement = next(iter(done)) if len(done) == 1 else ", ".join(f"{done[each]} {each}" for each in sorted(done))
     detail = next((each.detail for each in sorted(alike) if each.detail), "")
@@ -150,7 +163,7 @@ def rough(count: int) -> str:
     return f"At least {next(step * power for step in (5, 2, 1) if step * power <= count):,}"
 
 
-def _deaths(deaths: Sequence[DeathSummary]) -> str:
+def _deaths(deaths: Sequence[DeathSummary], links: PageLinks) -> str:
     if not deaths:
         return ""
     alike: dict[tuple[Cause, str], list[DeathSummary]] = {}
@@ -161,7 +174,7 @@ def _deaths(deaths: Sequence[DeathSummary]) -> str:
     if len(deaths) >= MOST_DEATHS:
         head += f"The last {MOST_DEATHS:,} of them.\n\n"
     head += heading("Cause", "Count", "Latest", "What to do", numbers=("Count",))
-    rows = (_death_row(advice, found) for (_, advice), found in most_first)
+    rows = (_death_row(advice, found, links) for (_, advice), found in most_first)
     return cut(head, rows, len(most_first), MOST_CHARACTERS, "rows")
 
 
@@ -183,16 +196,13 @@ def pattern_text(pattern: DeathPattern, value: str) -> str:
     return f"{pattern.deaths} deaths {which} {when}."
 
 
-def _death_row(advice: str, alike: Sequence[DeathSummary]) -> str:
+def _death_row(advice: str, alike: Sequence[DeathSummary], links: PageLinks) -> str:
     """Renders the deaths of one cause and one advice, the latest first."""
-    names = list(dict.fromkeys(each.runner_name for each in alike))
+    names = {each.runner_name: links.death(each.runner_name) for each in alike}
     return row(code(alike[0].cause), str(len(alike)), _named(names), advice)
 
 
-def _named(names: Sequence[str]) -> str:
-    return ", ".join([*map(code, names[:MOST_NAMES]), *_others(names)])
-
-
-def _others(names: Sequence[str]) -> Iterable[str]:
-    if len(names) > MOST_NAMES:
-        yield f"and {len(names) - MOST_NAMES} more"
+def _named(pages: Mapping[str, str | None]) -> str:
+    """Renders the first names, each linked to its page where that is known, and how many others there are."""
+    names = [linked(code(name), page) for name, page in pages.items()]
+    return ", ".join(names[:MOST_NAMES] + ([f"and {len(names) - MOST_NAMES} more"] if len(names) > MOST_NAMES else []))

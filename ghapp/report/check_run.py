@@ -69,6 +69,7 @@ class Report:
         volatile: the end of `summary` with numbers that change all the time; the digest leaves it out, too.
         urgent: hashes of what is to be posted at once when it changes, by kind; empty: everything is.
         is_incident: True if it is to be posted at once however often it changes.
+        page: the page of the worst that it reports, below the organization's own, for "Details"; empty: the overview.
     """
 
     title: str
@@ -81,6 +82,7 @@ class Report:
     volatile: str = ""
     urgent: tuple[tuple[str, str], ...] = ()
     is_incident: bool = True
+    page: str = ""
 
     @property
     def digest(self) -> str:

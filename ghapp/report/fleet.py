@@ -25,6 +25,7 @@ from ghapp.remediation.status import (
     is_lost,
     replacement_status,
 )
+from ghapp.report.links import PageLinks
 from ghapp.report.org_view import OrgView
 from ghapp.runners.evidence import Evidence
 from ghapp.runners.next_attempt import NextAttempt
@@ -32,9 +33,10 @@ from ghapp.runners.verdict import Limits, Reason, State, Verdict
 from ghapp.workflow_jobs.demand import PoolDemand, UnservedJob
 
 
-class PressedSweep(NamedTuple):
-    """A press of "Sweep now": when (epoch seconds), the login, and its outcome."""
+class PressedButton(NamedTuple):
+    """A press of a button of the check run: which (`AuditEntry.action`), when (epoch seconds), who, and its outcome."""
 
+    action: str
     at: float
     who: str
     outcome: str
@@ -66,7 +68,7 @@ class FleetView:
         slow: jobs that have waited for a busy pool for long enough to be reported.
         gates: the gates of deployed shards, by `gate_checks.place_of`.
         gate_failures: the sentence of the check by which a gate fails now; of gates that did not pass since the deploy.
-        pressed: the last press of "Sweep now" on the check run, of the last minutes; None without one.
+        pressed: the last press of a button of the check run, of the last minutes; None without one.
         fuse_limits: the `[fuse]` table. A request without a successor for `prove_seconds` is reported, and so are as
             many suspects at once as would trip a fuse.
         pages_url: the address of this server's pages, for links; None if it is not known.
@@ -94,7 +96,7 @@ class FleetView:
     gates: Mapping[str, GateState] = field(default_factory=dict)
     gate_failures: Mapping[str, str] = field(default_factory=dict)
     fuse_limits: FuseLimits = field(default_factory=FuseLimits)
-    pressed: PressedSweep | None = None
+    pressed: PressedButton | None = None
     pages_url: str | None = None
 
     @property
@@ -116,6 +118,11 @@ class FleetView:
     def pool_pauses(self) -> dict[str, Pause]:
         """The pauses of single pools."""
         return {pool: pause for pool, pause in self.view.pauses.items() if pool != ALL_POOLS}
+
+    @property
+    def links(self) -> PageLinks:
+        """Its pages."""
+        return PageLinks(self.pages_url, self.org)
 
     def is_stale(self, now: float) -> bool:
         """True if the last complete list is older than `stale_seconds`, or there is no complete list."""

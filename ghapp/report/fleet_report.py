@@ -8,11 +8,12 @@ from collections.abc import Sequence
 from ghapp.installations.scope import ScopeKind, kind_of
 from ghapp.pods.texts import cluster_text
 from ghapp.remediation.fuse import Position
-from ghapp.report.check_run import LONGEST, SWEEP, CheckRunAction, Conclusion, Report, digest_of, resume_of
-from ghapp.report.fleet import FleetView, PoolView, PressedSweep, by_pool
+from ghapp.report.check_run import LONGEST, RESUME, SWEEP, CheckRunAction, Conclusion, Report, digest_of, resume_of
+from ghapp.report.fleet import FleetView, PoolView, PressedButton, by_pool
 from ghapp.report.headline import Headline, HeadlineKind, Severity
 from ghapp.report.headlines import headlines, title_of
-from ghapp.report.markdown import code, prose
+from ghapp.report.links import PageLinks
+from ghapp.report.markdown import code, linked, prose
 from ghapp.runners.texts import as_of, healed_text, runners_text, summary_of
 from ghapp.untrusted_text import one_line
 from ghapp.versions.texts import versions_text
@@ -38,6 +39,10 @@ NUMBERS_POSTED_LATER = (
 
 INCIDENTS = (HeadlineKind.BLIND, HeadlineKind.LOST, HeadlineKind.FUSE)
 
+_PAGES = {"": "Overview", "github": "GitHub"}
+
+_BUTTONS = {each.identifier: each.label for each in (SWEEP, RESUME)}
+
 CONCLUSIONS = {
     Severity.GOOD: Conclusion.SUCCESS,
     Severity.BUSY: Conclusion.SUCCESS,
@@ -46,17 +51,26 @@ CONCLUSIONS = {
 }
 
 
+def conclusion_of(headline: Headline) -> Conclusion:
+    """Returns what a headline makes of the check run: it requires action where a person of the platform has to act.
+
+    What ends within days succeeds until it asks for attention, and authors of workflows correct their labels.
+    """
+    is_ours = headline.severity is Severity.ATTENTION and headline.ranks_as is None
+    return Conclusion.ACTION_REQUIRED if is_ours and headline.needs_a_person else CONCLUSIONS[headline.severity]
+
+
 def report_on(fleet: FleetView, now: float) -> Report:
     """Renders the report on a fleet as of `now` (epoch seconds)."""
     pools = by_pool(fleet, now)
     found = headlines(fleet, pools, now)
     is_stopped = Position.STOPPED in {fleet.whole_fuse.position, *(pool.fuse.position for pool in pools)}
     begin, jobs, text = as_of(fleet, now), queue_table(fleet, now), _text(fleet, pools, now)
-    conclusion = max((CONCLUSIONS[each.severity] for each in found), key=[*CONCLUSIONS.values()].index)
+    conclusion = max(map(conclusion_of, found), key=[*CONCLUSIONS.values()].index)
     actions: tuple[CheckRunAction, ...] = (SWEEP, resume_of(_stopped_at(fleet, pools))) if is_stopped else (SWEEP,)
     if kind_of(fleet.org) is ScopeKind.ENTERPRISE:
         actions = ()  # GitHub has no answer to who may manage its runners
-    wrong = _headlines_text(found) + _pressed_text(fleet.pressed, now)
+    wrong = _headlines_text(found, fleet.links, now) + _pressed_text(fleet.pressed, now)
     title_as_of = f", as of {clock_time(now)}" if _has_numbers_posted_later(found) else ""
     return Report(
         title=one_line(title_of(found, names_pools=len(pools) > 1), LONGEST_TITLE - len(title_as_of)) + title_as_of,
@@ -69,6 +83,7 @@ def report_on(fleet: FleetView, now: float) -> Report:
         volatile=jobs,
         urgent=_urgent(found, (*actions, fleet.pressed), len(fleet.death_patterns)),
         is_incident=any(each.kind in INCIDENTS or each.severity is Severity.CRITICAL for each in found),
+        page="" if found[0].kind is HeadlineKind.WELL else found[0].page,
     )
 
 
@@ -87,27 +102,35 @@ def _urgent(found: Sequence[Headline], buttons: Sequence[object], death_patterns
     return tuple((kind, digest_of(news)) for kind, news in by_kind.items())
 
 
-def _headlines_text(found: Sequence[Headline]) -> str:
-    """Renders what is wrong, what it means, and what to do."""
+def _headlines_text(found: Sequence[Headline], links: PageLinks, now: float) -> str:
+    """Renders what is wrong, since when, what to do, and where more is shown."""
     lines = []
     for each in found[:MOST_HEADLINES]:
         action = (
             f" {code(each.command)}" if each.command else f" [the App's settings]({each.link})" if each.link else ""
         )
         step = f" {prose(each.step[:1].upper() + each.step[1:])}{':' if action else '.'}{action}" if each.step else ""
-        lines.append(f"- **{prose(each.sentence)}**{step}")
+        since = "" if each.since is None else f" Since {time_of(each.since, now)}."
+        page = links.below(each.page)
+        where = "" if page is None else f" {linked(f'Page {_page_name(each.page)}', page)}."
+        lines.append(f"- **{prose(each.sentence)}**{since}{step}{where}")
     if len(found) > MOST_HEADLINES:
-        lines.append(f"- … and {len(found) - MOST_HEADLINES} more")
+        lines.append(f"- … and {linked(f'{len(found) - MOST_HEADLINES} more', links.overview)}")
     return "\n".join(lines) + "\n\n"
 
 
-def _pressed_text(pressed: PressedSweep | None, now: float) -> str:
+def _page_name(path: str) -> str:
+    """Returns the name of a page by its path below the organization's own, as the pages' menu has it."""
+    name = path.partition("?")[0].partition("#")[0]
+    return _PAGES.get(name, name.capitalize())
+
+
+def _pressed_text(pressed: PressedButton | None, now: float) -> str:
     """Renders the outcome of the button where it was pressed; empty if it was not pressed lately."""
     if pressed is None:
         return ""
-    return (
-        f"**{SWEEP.label}**, pressed by {code(pressed.who)} {time_of(pressed.at, now)}: {prose(pressed.outcome)}.\n\n"
-    )
+    label = _BUTTONS.get(pressed.action, pressed.action)
+    return f"**{label}**, pressed by {code(pressed.who)} {time_of(pressed.at, now)}: {prose(pressed.outcome)}.\n\n"
 
 
 def _stopped_at(fleet: FleetView, pools: Sequence[PoolView]) -> float:

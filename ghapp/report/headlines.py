@@ -64,7 +64,7 @@ def headlines(fleet: FleetView, pools: Sequence[PoolView], now: float) -> list[H
         *_limited(_gates(fleet, pools, now)),
         *_limited(_phantoms(fleet)),
         *_limited(_unseen(fleet)),
-        *_limited(pause_headlines(fleet)),
+        *_limited(pause_headlines(fleet, pools)),
         *_limited(lasting_suspect_headlines(fleet, pools, now)),
         *_limited(_in_state(fleet, pools, State.OFFLINE, now)),
         *_limited(() if fleet.is_stale(now) else _in_state(fleet, pools, State.UNKNOWN, now)),
@@ -82,7 +82,7 @@ def _urgency(headline: Headline) -> tuple[int, bool]:
 def holding_up(fleet: FleetView, pools: Sequence[PoolView], now: float) -> list[Headline]:
     """Returns what happens next to the lost runners of these pools, and what holds them up; for their incident."""
     names = {each.name for each in pools}
-    held = [*fuse_headlines(fleet, pools), *pause_headlines(fleet)]
+    held = [*fuse_headlines(fleet, pools), *pause_headlines(fleet, pools)]
     found = [
         *_blind(fleet, now),
         *loss_headlines(fleet, pools, now),
@@ -278,7 +278,7 @@ def _slow(fleet: FleetView, pools: Sequence[PoolView]) -> Iterator[Headline]:
             Severity.ATTENTION,
             f"{counted(len(jobs), 'job')} {'waits' if len(jobs) == 1 else 'wait'} long for {pool}, whose runners are "
             "busy.",
-            f"add runners to {pool}, or wait",
+            f"wait, or add runners to {pool}",
             shell_command("ghapp", "jobs", "--queued", "--org", fleet.org, "--pool", pool),
             min(each.job.queued_at for each in jobs),
             f"jobs?{urlencode({'pool': pool})}",

@@ -266,7 +266,7 @@ def _step(
             return 'set [remediation] mode = "act" to have lost runners replaced, or replace them by hand', ""
         case ReplacementBlocker.PAUSE:
             is_own = pool.name in fleet.view.pauses and fleet.org_pause is None
-            return _after_pause(pool.pause), resume_command(org, pool.name if is_own else None)
+            return _after_pause(pool.pause, has_lost=True), resume_command(org, pool.name if is_own else None)
         case ReplacementBlocker.FUSE if worst.is_stopped:
             return _after_stop(pool.fuse), _resume_stopped(fleet, pool)
         case ReplacementBlocker.FUSE:
@@ -322,9 +322,12 @@ def _resume_stopped(fleet: FleetView, pool: PoolView) -> str:
     return resume_command(fleet.org, ALL_POOLS if pool.is_whole_fuse else pool.name)
 
 
-def _after_pause(pause: Pause | None) -> str:
+def _after_pause(pause: Pause | None, *, has_lost: bool) -> str:
+    """Returns what to do about a pause: a person has to decide whether lost runners wait for its end."""
     if pause is None or pause.until is None:
         return "resume when the reason is over"
+    if has_lost:
+        return f"decide whether the lost runners wait until the pause ends at {time_of(pause.until)}, or end it now"
     return f"wait until the pause ends at {time_of(pause.until)}, or end it now"
 
 
@@ -426,7 +429,7 @@ def _why_held(statuses: Sequence[ReplacementStatus]) -> str:
     return blocker_text([each for each in statuses if each.blocked_by == most])
 
 
-def pause_headlines(fleet: FleetView) -> Iterator[Headline]:
+def pause_headlines(fleet: FleetView, pools: Sequence[PoolView]) -> Iterator[Headline]:
     """Yields one for each pause: who made it, why, and when it ends."""
     pauses: list[tuple[str, Pause]] = [] if fleet.org_pause is None else [("", fleet.org_pause)]
     pauses += sorted(fleet.pool_pauses.items(), key=lambda each: each[0])
@@ -437,7 +440,7 @@ def pause_headlines(fleet: FleetView) -> Iterator[Headline]:
             HeadlineKind.PAUSED,
             Severity.ATTENTION,
             f"Remediation is paused{where} by {pause.who}{why}; nothing more is requested there meanwhile.",
-            _after_pause(pause),
+            _after_pause(pause, has_lost=any(each.lost for each in pools if not pool or each.name == pool)),
             resume_command(fleet.org, pool or None),
             pause.at,
             pool=pool,

@@ -50,6 +50,11 @@ def _word(word: str) -> str:
     return word if is_text else code(word, len(word))
 
 
+def linked(text: str, page: str | None) -> str:
+    """Returns Markdown as a link to a page; unchanged if its address is not known."""
+    return text if page is None else f"[{text}]({page})"
+
+
 def row(*cells: str) -> str:
     """Returns a table row; cells are Markdown without pipes and line breaks."""
     return f"| {' | '.join(cells)} |"
@@ -60,7 +65,7 @@ def heading(*columns: str, numbers: Sequence[str] = ()) -> str:
     return row(*columns) + "\n" + row(*("---:" if column in numbers else "---" for column in columns))
 
 
-def cut(head: str, rows: Iterable[str], count: int, room: int, what: str) -> str:
+def cut(head: str, rows: Iterable[str], count: int, room: int, what: str, page: str | None = None) -> str:
     """Joins a head and as many whole rows as fit, with a note on how many rows were left out.
 
     Args:
@@ -70,8 +75,9 @@ def cut(head: str, rows: Iterable[str], count: int, room: int, what: str) -> str
         count: total number of rows.
         room: maximum length of the result, in characters.
         what: plural noun for the rows, for the note.
+        page: the address of the page that has all rows, for the note; None if it is not known.
     """
-    note = len(_left_out(count, what))
+    note = len(_left_out(count, what, page))
     shown, length, beside_note = [head], len(head), 1
     for each in rows:
         length += 1 + len(each)
@@ -82,7 +88,7 @@ def cut(head: str, rows: Iterable[str], count: int, room: int, what: str) -> str
             beside_note = len(shown)
     if len(shown) - 1 == count:
         return "\n".join(shown)
-    return "\n".join(shown[:beside_note]) + _left_out(count - (beside_note - 1), what)
+    return "\n".join(shown[:beside_note]) + _left_out(count - (beside_note - 1), what, page)
 
 
 def block(lines: Sequence[str], room: int, *, middle: bool = False) -> str:
@@ -108,8 +114,8 @@ def block(lines: Sequence[str], room: int, *, middle: bool = False) -> str:
     return "\n".join((f"{fence}text", *kept, fence))
 
 
-def _left_out(count: int, what: str) -> str:
-    return f"\n\n… and {count} more {what}, which do not fit here."
+def _left_out(count: int, what: str, page: str | None) -> str:
+    return f"\n\n… and {linked(f'{count} more {what}', page)}, which do not fit here."
 
 
 def _literal(character: str) -> str:

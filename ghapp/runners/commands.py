@@ -204,7 +204,7 @@ def runners(
         click.echo(f" {len(documents)} runners, each healthy or starting; --state healthy or --limit lists them")
     else:
         listed_count = limit or min(MOST_LISTED if is_chosen or not ill else ill, MOST_LISTED)
-        show(runners_table(documents, len(current), now, listed_count))
+        show(runners_table(documents, len(current), now, listed_count, fleet.phantoms))
     if left_out:
         show(past_line(left_out))
     if not is_by_pool and any(each["queued"] for each in fleet.pools):

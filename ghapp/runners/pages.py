@@ -10,8 +10,10 @@ from ghapp.web.pages.page import NoSuchPageError, Page, Values, Visit
 
 async def _list(visit: Visit) -> Values:
     lines = await visit.data.lines(visit.org_state)
+    page = runners_page(lines, read_query(visit.query), visit.clock())
     return {
-        "page": runners_page(lines, read_query(visit.query), visit.clock()),
+        "page": page,
+        "phantoms": await visit.data.phantoms(visit.org_state, [each.name for each in page.rows]),
         "overview": await visit.data.overview(visit.org_state),
     }
 
@@ -41,7 +43,7 @@ async def _one(visit: Visit) -> Values:
     return {
         "page": page,
         "at_github": f"{web_url}/{runners_settings(visit.installation.called)}/{evidence.id}",
-        "phantoms": await data.phantoms(org_state, evidence.name),
+        "phantoms": (await data.phantoms(org_state, [evidence.name])).get(evidence.name, ()),
         "possible_phantom": await data.possible_phantom(org_state, evidence.name, page.state),
         "incident": last_incident(await data.incidents(org_state), evidence.id),
         "web_url": web_url,

@@ -15,9 +15,8 @@ from ghapp.report.check_run_state import REFRESH_SECONDS
 from ghapp.report.documents import HEALED
 from ghapp.report.fleet import FleetView, PoolView, RunnerView
 from ghapp.report.headline import runners_page
-from ghapp.report.links import PageLinks
 from ghapp.report.loss_headlines import blocker_text
-from ghapp.report.markdown import NOTHING, code, cut, heading, prose, row
+from ghapp.report.markdown import NOTHING, code, cut, heading, linked, prose, row
 from ghapp.runners.evidence import Evidence, is_absent
 from ghapp.runners.next_attempt import OVERDUE
 from ghapp.runners.verdict import Reason, State
@@ -173,7 +172,7 @@ def runners_text(fleet: FleetView, pools: Sequence[PoolView], now: float, room: 
         else _runners([member for member, _ in each], each[0][1], fleet, now)
         for each in groups
     )
-    return before + cut(head, rows, len(groups), room - len(before), "rows of runners")
+    return before + cut(head, rows, len(groups), room - len(before), "rows of runners", fleet.links.below("runners"))
 
 
 ListedRunner = tuple[RunnerView, PoolView]
@@ -211,12 +210,12 @@ def healed_text(fleet: FleetView, pools: Sequence[PoolView], now: float) -> str:
         runners = "runner was" if len(healed) == 1 else "runners were"
         head = f"### Healed: {len(healed)} {runners} lost within 24 hours, and a successor is online\n\n"
         head += heading("Runner", "Pool", "Reason", "Lost", "Successor online")
+        page = fleet.links.below(f"runners?state={HEALED}")
         latest, earlier = healed[:MOST_HEALED], len(healed[MOST_HEALED:])
-        table = cut(head, _healed_rows(latest, now), len(latest), HEALED_CHARACTERS, "runners")
+        table = cut(head, _healed_rows(latest, fleet, now), len(latest), HEALED_CHARACTERS, "runners", page)
         if earlier:
-            page = PageLinks(fleet.pages_url, fleet.org).below(f"runners?state={HEALED}")
             healed_before = f"{counted(earlier, 'more runner')} healed before these"
-            table += f"\n\n{healed_before if page is None else f'[{healed_before}]({page})'}."
+            table += f"\n\n{linked(healed_before, page)}."
         parts.append(table)
     for pool in pools:
         if pool.unanswered:
@@ -236,10 +235,10 @@ def healed_text(fleet: FleetView, pools: Sequence[PoolView], now: float) -> str:
     return "\n\n".join(parts)
 
 
-def _healed_rows(healed: Sequence[tuple[RunnerView, PoolView]], now: float) -> Iterator[str]:
+def _healed_rows(healed: Sequence[ListedRunner], fleet: FleetView, now: float) -> Iterator[str]:
     for (evidence, verdict, _), pool in healed:
         yield row(
-            code(evidence.name),
+            linked(code(evidence.name), fleet.links.runner(evidence.id)),
             code(pool.name),
             verdict.reason,
             NOTHING if verdict.since is None else time_of(verdict.since, now),
@@ -271,12 +270,12 @@ def _by_urgency(member: RunnerView) -> tuple[int, int, float, int]:
 
 
 def _name(member: RunnerView, fleet: FleetView) -> str:
-    """Renders the runner's name, linked to its page at GitHub while it is registered."""
+    """Renders the runner's name, linked to its page; where that is not known, to GitHub's while it is registered."""
     evidence = member.evidence
-    if is_absent(evidence) or evidence.removed_at is not None:
-        return code(evidence.name)
-    page = f"{fleet.web_url}/{runners_settings(fleet.login or fleet.org)}/{evidence.id}"
-    return f"[{code(evidence.name)}]({page})"
+    page = fleet.links.runner(evidence.id)
+    if page is None and not is_absent(evidence) and evidence.removed_at is None:
+        page = f"{fleet.web_url}/{runners_settings(fleet.login or fleet.org)}/{evidence.id}"
+    return linked(code(evidence.name), page)
 
 
 def _runner(
@@ -297,8 +296,7 @@ def _runner(
 def _runners(alike: Sequence[RunnerView], pool: PoolView, fleet: FleetView, now: float) -> str:
     """Renders the row of many runners: how many, the first names, and where all of them are listed."""
     names = ", ".join(_name(each, fleet) for each in alike[:MOST_NAMED])
-    listed_at = PageLinks(fleet.pages_url, fleet.org).below(runners_page(pool.name, alike[0].state))
-    everyone = f"{len(alike):,} in all" if listed_at is None else f"[{len(alike):,} in all]({listed_at})"
+    everyone = linked(f"{len(alike):,} in all", fleet.links.below(runners_page(pool.name, alike[0].state)))
     statuses = [each.replacement for each in alike]
     since = _span([each.since for each in statuses], now)
     waits = NOTHING

@@ -23,6 +23,7 @@ from ghapp.installations.pool_matching import LONGEST_POOL
 from ghapp.leaks.tick import WAITS
 from ghapp.pods.phantom_kinds import KNOWN_SOON, may_be_phantoms
 from ghapp.report.documents import HEALED, NO_SUCCESSOR, listed_state, timestamp
+from ghapp.report.overview import PhantomDocument, phantoms_of_runner
 from ghapp.runners.next_attempt import blindness_of
 from ghapp.runners.verdict import Reason, State
 from ghapp.untrusted_text import visible
@@ -216,11 +217,12 @@ def runners_table(
     total: int,
     now: float,
     limit: int | None = None,
+    phantoms: Iterable[PhantomDocument] = (),
 ) -> RenderableType:
     """Returns a row per runner; on narrow terminals without columns that are constant or contained in the name.
 
     `total` is the number of runners of which these were selected, `now` is in epoch seconds; of more than `limit`
-    runners, the others are only counted above it.
+    runners, the others are only counted above it. A runner that is one of the `phantoms` is called so.
     """
     rows = documents[:limit]
     has_losses = any(each["remediation"]["status"] != "none" for each in rows)
@@ -228,7 +230,9 @@ def runners_table(
     for each in rows:
         held = [_next(each["remediation"])] if has_losses else []
         first = (each["org"], each["pool"], each["name"], str(each["runner_id"]))
-        table.add_row(*first, _state(each), each["reason"], *held, _last_seen(each, now))
+        mine = phantoms_of_runner([one for one in phantoms if one["org"] == each["org"]], each["name"])
+        seen = f"phantom for {duration(now - epoch(mine[0]['since']))}" if mine else _last_seen(each, now)
+        table.add_row(*first, _state(each), each["reason"], *held, seen)
     name_has_pool = all(each["name"].startswith(str(each["pool"])) for each in rows)
     optional = [*constant_column("org", rows), *(["pool"] if name_has_pool else []), "id"]
     counts = Counter(listed_state(each) for each in documents if each["state"] != "healthy")

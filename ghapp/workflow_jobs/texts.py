@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from ghapp.report.check_run import LONGEST, Conclusion, Report
 from ghapp.report.fleet import FleetView
-from ghapp.report.markdown import NOTHING, code, cut, heading, row
+from ghapp.report.markdown import NOTHING, code, cut, heading, linked, row
 from ghapp.untrusted_text import shell_command
 from ghapp.wording import counted, duration, sentence, time_of
 from ghapp.workflow_jobs.demand import NO_POOL, PoolDemand
@@ -303,7 +303,12 @@ def unserved_text(fleet: FleetView, now: float) -> str:
     head += f"{command} lists them; `ghapp why` explains one.\n\n"
     head += heading("Pool", "Reason", "Jobs", "Oldest since", numbers=("Jobs",))
     rows = (
-        row(code(pool) if pool else NO_POOL, reason, str(len(jobs)), time_of(min(job.queued_at for job in jobs), now))
+        row(
+            code(pool) if pool else NO_POOL,
+            reason,
+            linked(str(len(jobs)), fleet.links.selected("jobs", state="unserved", pool=pool)),
+            time_of(min(job.queued_at for job in jobs), now),
+        )
         for (pool, reason), jobs in sorted(found.items())
     )
     return cut(head, rows, len(found), SECTION_ROOM, "pools")

@@ -58,6 +58,7 @@ async def _handle(context: JobContext, installation: Installation, event: str, d
         case "check_suite", "rerequested":
             return await _request_repost(context, installation)
         case "check_run", "rerequested" if await _is_ours(context, installation, delivery.check_run):
+            await _request_sweep(context, installation, delivery)
             return await _request_repost(context, installation)
         case "check_run", "requested_action" if await _is_ours(context, installation, delivery.check_run):
             return await _press(context, installation, delivery)
@@ -126,7 +127,7 @@ async def _request_repost(context: JobContext, installation: Installation) -> st
 
 
 async def _press(context: JobContext, installation: Installation, delivery: Delivery) -> str:
-    by = delivery.sender.login if delivery.sender is not None else ""
+    by = _sender_of(delivery)
     pressed = delivery.requested_action.identifier if delivery.requested_action is not None else ""
     if (until := resumes_until(pressed)) is not None and delivery.sender is not None:
         key = f"resume-{installation.id}-{delivery.sender.id}-{until}"
@@ -134,9 +135,18 @@ async def _press(context: JobContext, installation: Installation, delivery: Deli
         return "resume-requested"
     if pressed != SWEEP.identifier:
         return IGNORED
-    now = context.clock()
+    await _request_sweep(context, installation, delivery)
+    return "swept"
+
+
+async def _request_sweep(context: JobContext, installation: Installation, delivery: Delivery) -> None:
+    """Requests a sweep for "Sweep now" and "Re-run"; the check run shows its outcome."""
+    now, by = context.clock(), _sender_of(delivery)
     entry = AuditEntry(now, by, Channel.CHECK_RUN, SWEEP.identifier, "", "", "")
     await context.presses.begin(installation.id, SWEEP_TOPIC, entry)
     await context.schedule.due_at(installation.id, now)
     log.info("button used", installation=installation.id, org=installation.org, button=SWEEP.identifier, by=by)
-    return "swept"
+
+
+def _sender_of(delivery: Delivery) -> str:
+    return delivery.sender.login if delivery.sender is not None else ""

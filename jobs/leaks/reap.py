@@ -96,7 +96,7 @@ async def _tick(reaper: Reaper, before: Tick) -> Tick:
         kept=kept_by_guard(reaping),
         examples=examples(reaping),
         stops=stops(reaping.fuses),
-        leaking=leaking(reaping),
+        leaking=leaking(reaping, seen.look.fuse.pools),
         kept_pods=kept_pods(reaping),
     )
     if reaping.skipped is not None:

@@ -13,7 +13,7 @@ from ghapp.installations.installation import Installation
 from ghapp.loading.views import load_fleet
 from ghapp.log import logger
 from ghapp.queue import jobs
-from ghapp.report.check_run import SWEEP, Report
+from ghapp.report.check_run import RESUME, SWEEP, Report
 from ghapp.report.check_run_state import (
     CheckRunState,
     CheckRunStep,
@@ -25,11 +25,11 @@ from ghapp.report.check_run_state import (
     repository_of,
     wants_report,
 )
-from ghapp.report.fleet import FleetView, PressedSweep
+from ghapp.report.fleet import FleetView, PressedButton
 from ghapp.report.fleet_report import report_on
 from ghapp.report.metrics import REPORTS
 from ghapp.settings import Settings
-from ghapp.store.audit import Channel
+from ghapp.store.audit import BEGUN, Channel
 from ghapp.store.presses import QUEUED
 from jobs.checks.publisher import POSTED, CheckRunOutcome, open_checks, outcome_of, publish, retry_after
 from jobs.context import JobContext
@@ -41,6 +41,9 @@ log = logger(__name__)
 
 PRESSED_SECONDS = 600.0
 """How long the outcome of a button stays in the report."""
+
+ENTRIES_LOOKED_AT = 20
+"""Of the audit log: others may have changed something since the press."""
 
 
 WHYS: Mapping[CheckRunOutcome, str] = {
@@ -131,12 +134,12 @@ async def _fleet(
     )
 
 
-async def _pressed(context: JobContext, installation: Installation, now: float) -> PressedSweep | None:
-    """Returns the last press of "Sweep now" on the check run, once its outcome is known, and for some minutes."""
-    for last in await context.audit.latest(installation.id, 1):
-        is_press = (last.channel, last.action) == (Channel.CHECK_RUN, SWEEP.identifier)
-        if is_press and last.result != QUEUED and 0.0 <= now - last.at < PRESSED_SECONDS:
-            return PressedSweep(last.at, last.who, last.result)
+async def _pressed(context: JobContext, installation: Installation, now: float) -> PressedButton | None:
+    """Returns the last press of a button of the check run, once its outcome is known, and for some minutes."""
+    for each in await context.audit.latest(installation.id, ENTRIES_LOOKED_AT):
+        is_press = each.channel == Channel.CHECK_RUN and each.action in (SWEEP.identifier, RESUME.identifier)
+        if is_press and each.result not in (QUEUED, BEGUN) and 0.0 <= now - each.at < PRESSED_SECONDS:
+            return PressedButton(each.action, each.at, each.who, each.result)
     return None
 
 
@@ -149,7 +152,8 @@ async def _deaths_of_jobs(context: JobContext, installation: Installation, now: 
 async def _post(
     context: JobContext, installation: Installation, repository: str, state: CheckRunState, rendered: Report, now: float
 ) -> CheckRunOutcome:
-    checks = await open_checks(context, installation, repository, details_url=context.links(installation).overview)
+    details_url = context.links(installation).below(rendered.page)
+    checks = await open_checks(context, installation, repository, details_url=details_url)
     state = state._replace(setback=None)
     if next_of(state, rendered, now) is CheckRunStep.FIND_HEAD:
         branch = await checks.default_branch()

@@ -50,6 +50,12 @@ async def test_phantoms_are_listed_after_the_runners_with_advice(known):
     assert "\n   kubectl -n runners delete ephemeralrunner ghost\n" in phantoms
 
 
+async def test_the_row_of_a_phantom_calls_it_so(known):
+    await keep(known, GHOST._replace(subject="linux-1"))
+    runners, *_ = (await known.ask("runners", "--org", "acme")).stdout.partition("1 phantom: counted")
+    assert re.search(r"linux-1 .* phantom for 5 min( \d+ s)?\n", runners)
+
+
 async def test_the_json_has_the_same_runners_and_phantoms(known):
     await keep(known, GHOST)
     found = await known.json("runners")

@@ -13,7 +13,8 @@ from rich.console import Console
 from rich.errors import MarkupError
 from rich.text import Text
 
-from ghapp.deaths.cluster_summary import ClusterSummary
+from ghapp.deaths.cluster_summary import ClusterSummary, PhantomChange
+from ghapp.deaths.post_mortem_store import ClusterSummaries
 from ghapp.errors import StoreUnavailableError
 from ghapp.incidents.incident import FuseStep, LossEnd, LossIncident, RunnerLoss, incident_of
 from ghapp.installations.installation import Installation
@@ -44,6 +45,7 @@ from ghapp.runners.evidence import Survey
 from ghapp.runners.store import Runners
 from ghapp.settings import Settings
 from ghapp.store.schedule import Schedule
+from ghapp.store.stores import stores_over
 from ghapp.untrusted_text import visible
 from ghapp.wording import clock_time
 from ghapp.workflow_jobs.demand import PoolDemand
@@ -199,6 +201,29 @@ async def test_a_scenario_begins_when_the_fleet_is_seen_and_not_when_the_app_is(
     with pytest.raises(asyncio.CancelledError):
         await dashboard._print_changes(Supervised(redis_url), director, dashboard.ProblemPrinter(Console()))
     assert director.started is is_started
+
+
+async def test_a_phantom_that_is_found_and_ends_is_a_line_among_the_events(monkeypatch, capsys, redis, redis_url):
+    await Installations(redis).put(Installation(7, "acme", 70))
+    now, rounds = time.time(), 0
+    old, found = PhantomChange(now - 60, "arc-0", "PodLost"), PhantomChange(now + 10, "arc-1", "PodLost")
+    changes = [(old,), (old, found), (old, found, found._replace(at=now + 20, is_over=True))]
+    await ClusterSummaries(redis).keep(7, ClusterSummary(now, changes=changes[0]))
+
+    async def next_round(_seconds):
+        nonlocal rounds
+        rounds += 1
+        if rounds == len(changes):
+            raise asyncio.CancelledError
+        await ClusterSummaries(redis).keep(7, ClusterSummary(now, changes=changes[rounds]))
+
+    monkeypatch.setattr(dashboard.asyncio, "sleep", next_round)
+    with pytest.raises(asyncio.CancelledError):
+        await dashboard._print_changes(Supervised(redis_url), None, dashboard.ProblemPrinter(Console(width=200)))
+    printed = [line.split()[1:] for line in capsys.readouterr().out.splitlines() if "phantom." in line]
+    assert printed == [["phantom.found", "arc-1", "PodLost"], ["phantom.over", "arc-1", "PodLost"]]
+    panel = await dashboard._events(stores_over(redis), 7, ClusterSummary(now, changes=changes[2]))
+    assert [line.plain.split()[1] for line in panel[8]] == ["phantom.found", "phantom.found", "phantom.over"]
 
 
 async def test_ctrl_c_ends_it_even_if_its_cancellation_was_lost(monkeypatch):

@@ -267,9 +267,9 @@ def test_the_text_does_not_depend_on_the_order_of_phantoms():
 
 
 @pytest.mark.parametrize(("count", "title"), [(1, "1 phantom"), (2, "2 phantoms")])
-def test_phantoms_prevent_the_conclusion_success(count, title):
+def test_phantoms_require_action(count, title):
     report = report_on(fleet(online(), phantoms=[phantom(str(number)) for number in range(count)]), NOW)
-    assert (report.title.removesuffix(report.title_as_of), report.conclusion) == (title, Conclusion.NEUTRAL)
+    assert (report.title.removesuffix(report.title_as_of), report.conclusion) == (title, Conclusion.ACTION_REQUIRED)
 
 
 def test_deaths_do_not_change_the_conclusion():
@@ -285,8 +285,8 @@ def test_deaths_do_not_change_the_conclusion():
     ],
     ids=["an old view", "a part of a source"],
 )
-def test_what_is_not_seen_prevents_the_conclusion_success(not_seen):
-    assert report_on(fleet(online(), **not_seen), NOW).conclusion is Conclusion.NEUTRAL
+def test_what_is_not_seen_requires_action(not_seen):
+    assert report_on(fleet(online(), **not_seen), NOW).conclusion is Conclusion.ACTION_REQUIRED
 
 
 @pytest.mark.parametrize(

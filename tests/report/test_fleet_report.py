@@ -8,8 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ghapp.deaths.cause import Cause
+from ghapp.deaths.patterns import DeathSummary
 from ghapp.installations.pool_matching import ALL_POOLS as WHOLE
 from ghapp.pods.blockers import Blocker
+from ghapp.pods.phantom_kinds import ADVICE, Phantom, PhantomKind, PhantomReason
 from ghapp.remediation.fuse import FUSE_REASONS, Fuse, FuseReason, Position
 from ghapp.report.check_run import LONGEST, RESUME, SWEEP, Conclusion, resume_of, resumes_until
 from ghapp.report.fleet import FleetView
@@ -29,6 +32,14 @@ from tests.rules.builders import LONG_AGO, MICROSECOND, NOW, lost, online, prese
 
 LIMITS = Limits()
 STOPPED = proving(position=Position.STOPPED, reason=FuseReason.BATCH_NEVER_ONLINE)
+PHANTOM = Phantom(
+    PhantomKind.RUNNER_WITHOUT_POD,
+    "linux-1",
+    PhantomReason.MACHINE_GONE,
+    ADVICE[PhantomReason.MACHINE_GONE],
+    "linux-4vcpu",
+    namespace="runners",
+)
 PAUSE = SimpleNamespace(who="mona", why="network maintenance", at=LONG_AGO, until=None)
 TRIPPED = time_of(NOW, NOW)
 UNTIL = "nothing more is replaced there until an admin resumes it"
@@ -38,6 +49,13 @@ SINCE = time_of(LONG_AGO, NOW)
 
 def fleet(*runners, **changes) -> FleetView:
     return fleet_of(*(runners or (online(),)), **changes)
+
+
+def unserved(job_id, at, reason=QueueReason.RUNNERS_OFFLINE, pool="linux-4vcpu", meant=""):
+    return UnservedJob(Job(job_id, "queued", ("linux-4vcpu",), "acme/api", at), reason, pool, meant)
+
+
+MISSPELT = unserved(1, LONG_AGO, QueueReason.NO_RUNNER_WITH_LABELS, "", "linux-4vcpu")
 
 
 def starting(runner_id):
@@ -96,21 +114,21 @@ SUCCESS, NEUTRAL, ACTION_REQUIRED, *_ = Conclusion
         ([online()], {}, SUCCESS),
         ([starting(1)], {}, SUCCESS),
         ([online(1), replaced(2)], {}, SUCCESS),
-        ([online(), present(2)], {}, NEUTRAL),
+        ([online(), present(2)], {}, ACTION_REQUIRED),
         ([online(), suspect(2)], {}, SUCCESS),
-        ([online(), suspect(2, absent_since=NOW - 301)], {}, NEUTRAL),
+        ([online(), suspect(2, absent_since=NOW - 301)], {}, ACTION_REQUIRED),
         ([online(), requested(2, NOW)], {}, NEUTRAL),
         ([online(), unknown(2)], {}, NEUTRAL),
         ([online(), lost(2)], {}, NEUTRAL),
         ([online()], {"fuses": {"linux-4vcpu": proving()}}, NEUTRAL),
         ([online()], {"fuses": {"gone": proving()}}, NEUTRAL),
-        ([online()], {"pauses": {"linux-4vcpu": PAUSE}}, NEUTRAL),
-        ([online()], {"org_pause": PAUSE}, NEUTRAL),
-        ([present()], {"org_pause": PAUSE}, NEUTRAL),
-        ([replaced(1)], {"org_pause": PAUSE}, NEUTRAL),
+        ([online()], {"pauses": {"linux-4vcpu": PAUSE}}, ACTION_REQUIRED),
+        ([online()], {"org_pause": PAUSE}, ACTION_REQUIRED),
+        ([present()], {"org_pause": PAUSE}, ACTION_REQUIRED),
+        ([replaced(1)], {"org_pause": PAUSE}, ACTION_REQUIRED),
         ([online(), stuck()], {}, ACTION_REQUIRED),
         ([online(), stuck(Blocker.RESOURCE_MISSING)], {}, ACTION_REQUIRED),
-        ([online(), stuck(Blocker.CLUSTER_UNAVAILABLE)], {}, NEUTRAL),
+        ([online(), stuck(Blocker.CLUSTER_UNAVAILABLE)], {}, ACTION_REQUIRED),
         ([online(), stuck(replaced_at=NOW, successor=9)], {}, SUCCESS),
         ([online()], {"mode": "off"}, SUCCESS),
         ([online()], {"survey": replace(BLIND, failing_since=None)}, ACTION_REQUIRED),
@@ -125,7 +143,11 @@ SUCCESS, NEUTRAL, ACTION_REQUIRED, *_ = Conclusion
         ([online()], {"fuses": {WHOLE: Fuse()}}, SUCCESS),
         ([online(1), written_off(2)], {}, SUCCESS),
         ([lost()], {"pauses": {"linux-4vcpu": PAUSE}}, ACTION_REQUIRED),
-        ([lost()], {"pauses": {"another": PAUSE}}, NEUTRAL),
+        ([lost()], {"pauses": {"another": PAUSE}}, ACTION_REQUIRED),
+        ([online()], {"org_pause": SimpleNamespace(**vars(PAUSE) | {"until": NOW + 60})}, NEUTRAL),
+        ([online()], {"unserved": [unserved(1, LONG_AGO)]}, ACTION_REQUIRED),
+        ([online()], {"unserved": [MISSPELT]}, NEUTRAL),
+        ([online()], {"slow": [unserved(1, LONG_AGO, QueueReason.ALL_BUSY)]}, NEUTRAL),
         ([lost()], {"org_pause": PAUSE}, ACTION_REQUIRED),
         ([lost(granted_at=NOW)], {"org_pause": PAUSE}, ACTION_REQUIRED),
         ([lost()], {"mode": "off"}, ACTION_REQUIRED),
@@ -436,7 +458,8 @@ def test_the_summary_begins_with_its_time_and_what_is_wrong_the_worst_first():
     assert report.summary.startswith(report.as_of)
     lines = report.summary.removeprefix(report.as_of).splitlines()
     assert lines[0].startswith(
-        "- **1 of 2 runners of linux-4vcpu is lost: its replacement is the next one.** Nothing to"
+        "- **1 of 2 runners of linux-4vcpu is lost: its replacement is the next one.** "
+        f"Since {time_of(NOW - 60, NOW)}. Nothing to"
     )
     assert lines[1].startswith("- **Remediation is paused in gpu by mona: network maintenance; nothing")
     assert lines[1].endswith(": `ghapp resume acme --pool gpu`")
@@ -481,7 +504,7 @@ def test_a_change_caused_by_time_is_reported_when_it_happens():
     runner = online(online=False, offline_since=NOW)
     expected = fleet(runner, survey=survey(swept_at=NOW + 300))
     before, after = (report_on(expected, NOW + 300 + more) for more in (0, MICROSECOND))
-    assert (before.conclusion, after.conclusion) == (SUCCESS, NEUTRAL)
+    assert (before.conclusion, after.conclusion) == (SUCCESS, ACTION_REQUIRED)
     assert before.digest != after.digest
 
 
@@ -525,12 +548,13 @@ def test_many_alike_have_one_row_with_their_number_the_first_names_and_their_pag
     made = [lost(number, confirmed_at=NOW - 9 + number % 5) for number in range(100, 100 + count)]
     known = {"fuses": {"linux-4vcpu": STOPPED}, "pages_url": "https://ghapp.example.com"}
     report = report_on(fleet(*made, online(1, custom_labels=("gpu",)), **known), NOW)
-    rows = [line for line in report.text.splitlines() if line.startswith("| `linux-")]
+    rows = [line for line in report.text.splitlines() if line.startswith("| [`linux-")]
     assert len(rows) == (count if count <= MOST_OF_A_KIND else 1)
     assert "<br>" not in report.text
     if count > MOST_OF_A_KIND:
         page = "https://ghapp.example.com/orgs/acme/runners?pool=linux-4vcpu&state=invalidated"
-        names = ", ".join(f"`{each.name}`" for each in sorted(made, key=lambda each: each.confirmed_at)[:MOST_NAMED])
+        first = sorted(made, key=lambda each: each.confirmed_at)[:MOST_NAMED]
+        names = ", ".join(f"[`{each.name}`](https://ghapp.example.com/orgs/acme/runners/{each.id})" for each in first)
         since = f"{time_of(NOW - 9, NOW)} to {time_of(NOW - 5, NOW)}"
         assert rows[0] == (
             f"| {names}, …; [{count} in all]({page}) | invalidated | {since} | RegistrationInvalidated | `linux-4vcpu` "
@@ -582,10 +606,6 @@ def test_the_counts_add_up(made):
 
 
 DEMAND = PoolDemand("linux-4vcpu", 4, 2, 3, 1, unserved=2, oldest_queued_at=LONG_AGO)
-
-
-def unserved(job_id, at, reason=QueueReason.RUNNERS_OFFLINE, pool="linux-4vcpu"):
-    return UnservedJob(Job(job_id, "queued", ("linux-4vcpu",), "acme/api", at), reason, pool)
 
 
 def test_jobs_are_shown_by_pool_and_do_not_cause_a_post():
@@ -669,3 +689,42 @@ def test_no_runner_is_called_present_while_the_state_of_all_is_unknown():
 )
 def test_a_loss_a_fuse_and_blindness_are_posted_however_often_they_change(changes, is_incident):
     assert report_on(fleet(**changes), NOW).is_incident is is_incident
+
+
+PAGES = "https://ghapp.example.com/orgs/acme"
+
+
+def test_a_headline_has_its_time_and_its_page():
+    changes = {"pages_url": "https://ghapp.example.com", "unserved": [unserved(1, LONG_AGO)], "phantoms": [PHANTOM]}
+    report = report_on(fleet_of(online(1), present(2), **changes), NOW)
+    jobs, phantom, offline = report.summary.removeprefix(report.as_of).splitlines()[:3]
+    assert f"** Since {SINCE}. See" in jobs
+    assert jobs.endswith(
+        f": `ghapp jobs --unserved --org acme` [Page Jobs]({PAGES}/jobs?state=unserved&pool=linux-4vcpu)."
+    )
+    assert phantom.endswith(f" [Page Overview]({PAGES}#cluster).")
+    assert offline.endswith(f" [Page Runners]({PAGES}/runners?pool=linux-4vcpu&state=offline).")
+    assert report.page == "jobs?state=unserved&pool=linux-4vcpu", "of the worst"
+    assert report_on(fleet(online(1)), NOW).page == "", "the overview, if all is well"
+
+
+def test_names_lead_to_their_pages():
+    death = DeathSummary("linux-7", NOW, Cause.HOST_OOM, "OOMKilled")
+    changes = {"unserved": [unserved(1, LONG_AGO)], "phantoms": [PHANTOM], "deaths": [death]}
+    runners = [online(1), present(2), replaced(3)]
+    text = report_on(fleet_of(*runners, pages_url="https://ghapp.example.com", **changes), NOW).text
+    for link in (
+        f"| [`linux-2`]({PAGES}/runners/2) | offline |",
+        f"| [`linux-3`]({PAGES}/runners/3) | `linux-4vcpu` | RegistrationInvalidated |",
+        f"[`runners/linux-1`]({PAGES}/runners/1)",
+        f"[`linux-7`]({PAGES}/deaths/linux-7)",
+        f"| RunnersOffline | [1]({PAGES}/jobs?state=unserved&pool=linux-4vcpu) |",
+    ):
+        assert link in text
+
+
+def test_rows_that_do_not_fit_are_behind_a_link():
+    runners = [present(number, custom_labels=(f"pool-{number}",)) for number in range(700)]
+    text = report_on(fleet(*runners, pages_url="https://ghapp.example.com"), NOW).text
+    assert len(text) <= LONGEST
+    assert re.search(rf"… and \[\d+ more rows of runners\]\({PAGES}/runners\), which do not fit here\.$", text)

@@ -923,6 +923,16 @@ def test_a_pause_with_an_end_says_when_it_ends():
     assert paused.step == f"wait until the pause ends at {time_of(NOW + 600)}, or end it now"
 
 
+def test_a_person_has_to_decide_whether_lost_runners_wait_for_the_end_of_a_pause():
+    lost_ones, paused = found(online(1), lost(2), org_pause=ENDING)
+    step = f"decide whether the lost runners wait until the pause ends at {time_of(NOW + 600)}, or end it now"
+    assert [each.step for each in (lost_ones, paused)] == [step] * 2
+    assert lost_ones.needs_a_person
+    assert paused.needs_a_person
+    others = found(online(1), lost(2), pauses={"gpu": ENDING})
+    assert not any(each.needs_a_person for each in others if each.kind is HeadlineKind.PAUSED)
+
+
 def test_a_title_counts_offline_and_unknown_runners_apart_and_names_no_state_without_a_runner():
     other = {"labels": ("gpu",), "custom_labels": ("gpu",)}
     offline = [present(1), present(2, **other)]

@@ -14,7 +14,7 @@ from ghapp.deaths.cluster_summary import ClusterSummary
 from ghapp.gate.shard_status import has_shards
 from ghapp.installations.scope import ScopeKind
 from ghapp.leaks.documents import LeakedPod, leak_documents
-from ghapp.loading.views import FleetFacts, fleet_view, load_fleet_facts, load_leaked_pods
+from ghapp.loading.views import FleetFacts, fleet_view, load_fleet_facts, load_leaked_pods, reaper_terms
 from ghapp.report.documents import Timestamp, timestamp
 from ghapp.report.fleet import by_pool
 from ghapp.report.headlines import headlines
@@ -128,7 +128,9 @@ class OverviewEndpoints:
                 *await asyncio.gather(
                     load_fleet_facts(self._stores, installation, self._settings, self._clock()),
                     self._stores.cluster_summaries.of(installation.id),
-                    load_leaked_pods(self._stores, installation, self._clock()),
+                    load_leaked_pods(
+                        self._stores, installation, reaper_terms(org_state.view, self._settings), self._clock()
+                    ),
                 )
             )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import NamedTuple
 
@@ -29,7 +29,7 @@ from ghapp.installations.scope import reading_order
 from ghapp.leaks.documents import LeakedPod
 from ghapp.leaks.page_views import LeaksView, leaks_view
 from ghapp.leaks.reaper_status import DAY_SECONDS
-from ghapp.loading.views import FleetFacts, fleet_view, load_fleet_facts, load_leaked_pods, pause_changes
+from ghapp.loading.views import FleetFacts, fleet_view, load_fleet_facts, load_leaked_pods, pause_changes, reaper_terms
 from ghapp.notifications.event_ids import death_id
 from ghapp.pods.page_views import ClusterView, PhantomLine, cluster_view, phantoms_named, possible_phantom_text
 from ghapp.queue.jobs import Load
@@ -169,14 +169,15 @@ class PageData:
         """Returns the leaked pods by name, at most a second old."""
 
         async def load() -> list[LeakedPod]:
-            return await load_leaked_pods(self._stores, org_state.installation, self._clock())
+            terms = reaper_terms(org_state.view, self._settings)
+            return await load_leaked_pods(self._stores, org_state.installation, terms, self._clock())
 
         return leaks_view(await self._leaks.read(org_state.installation.id, load) or [], self._clock())
 
-    async def phantoms(self, org_state: OrgState, name: str) -> tuple[PhantomLine, ...]:
-        """Returns the phantoms of a runner's name, as of the last check of the cluster."""
+    async def phantoms(self, org_state: OrgState, names: Iterable[str]) -> dict[str, tuple[PhantomLine, ...]]:
+        """Returns the phantoms of runners by their names, as of the last check of the cluster; only names with any."""
         summary = await self._stores.cluster_summaries.of(org_state.installation.id)
-        return () if summary is None else phantoms_named(name, summary, self._clock())
+        return {} if summary is None else phantoms_named(names, summary, self._clock())
 
     async def possible_phantom(self, org_state: OrgState, name: str, state: str) -> str:
         """Returns that a runner of that state may be a phantom; empty if not."""

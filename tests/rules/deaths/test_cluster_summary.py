@@ -8,6 +8,7 @@ from ghapp.deaths.cause import Cause
 from ghapp.deaths.cluster_summary import (
     BRIDGED_SECONDS,
     LASTING_SECONDS,
+    MOST_CHANGES,
     MOST_DEATHS,
     ClusterSummary,
     StaleNamespace,
@@ -285,3 +286,31 @@ def test_a_phantom_is_possible_from_its_first_check_until_it_is_reported():
     later = summary_after(first, [STUCK], [], NOW + LASTING_SECONDS)
     assert (possible_phantoms(later), later.phantoms) == (set(), (STUCK,))
     assert possible_phantoms(summary_after(first, [], [], NOW + 20)) == set()
+
+
+FOUND, OVER = (STUCK.subject, STUCK.reason, False), (STUCK.subject, STUCK.reason, True)
+
+
+@pytest.mark.parametrize(
+    ("after", "changes"),
+    [
+        ([([STUCK], False)], [FOUND]),
+        ([([], False)], [FOUND, OVER]),
+        ([([], True)], [FOUND]),
+        ([([], True), ([STUCK], False)], [FOUND]),
+        ([([], True), ([], False)], [FOUND, (STUCK.subject, "", True)]),
+    ],
+    ids=["it lasts", "it ended", "not seen", "not seen for a while", "it ended while it was not seen"],
+)
+def test_a_phantom_that_is_reported_and_one_that_ended_is_a_change_once(after, changes):
+    side = summary_with_phantom()
+    for minute, (found, is_blind) in enumerate(after):
+        side = summary_after(side, found, [], NOW + 180 + 60 * minute, is_blind=is_blind)
+    assert [(each.subject, each.reason, each.is_over) for each in side.changes] == changes
+    assert side.changes[0].at == NOW + 120, "when it was reported"
+
+
+def test_a_limited_number_of_changes_is_kept():
+    many = [STUCK._replace(subject=f"linux-{number}") for number in range(MOST_CHANGES + 1)]
+    side = summary_after(summary_after(None, many, [], NOW), many, [], NOW + LASTING_SECONDS)
+    assert [each.subject for each in side.changes] == [each.subject for each in many[1:]]

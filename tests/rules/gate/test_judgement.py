@@ -11,6 +11,7 @@ from ghapp.gate.shard_status import LOOP_SECONDS, ShardInputs
 from ghapp.report.documents import gate_document
 from ghapp.runners.next_attempt import BLINDNESS
 from ghapp.runners.observations import OVERTAKING_SECONDS
+from ghapp.wording import clock_time
 from ghapp.workflow_jobs.job import Job
 from tests.rules.builders import MICROSECOND, NOW, lost, online, present, survey
 from tests.rules.gate.builders import (
@@ -257,9 +258,10 @@ def test_runners_that_come_are_counted_apart_from_those_that_other_pages_call_he
     moments_ago = on("pink", present(offline_since=NOW - 10), 8)
     answer = gate([*pink(1), starting, moments_ago, *at_work()], GateRequest("pink", 3))
     assert check(answer, "online").text == (
-        "1 of 3 runners of pink online, 3 needed; 1 starting; 1 offline for less than 300 s, and healthy until then"
+        "1 of 3 runners of pink online, 3 needed; starting: pink-7; "
+        "offline for less than 300 s, which other pages still count as healthy: pink-8"
     )
-    assert steps(answer)[0] == "wait for 2 runners of pink"
+    assert steps(answer)[0] == f"wait until {clock_time(NOW - 10 + 300)} for pink-7, pink-8 of pink"
 
 
 def test_no_deploy_is_spoken_of_that_was_not_reported():

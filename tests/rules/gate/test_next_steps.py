@@ -9,6 +9,7 @@ from ghapp.gate.active_shard import ActiveShardAnswer, Role, ShardRole
 from ghapp.gate.judgement import NOT_SHOWN, ActiveShardSources, GateRequest
 from ghapp.gate.shard_status import WAITING_SECONDS, ShardStatus
 from ghapp.gate.terraform_log import TerraformRun
+from ghapp.wording import clock_time
 from tests.rules.builders import MICROSECOND, NOW, lost, online, present
 from tests.rules.gate.builders import DESTROYS, at_work, check, deploy, failed, gate, on, pink, steps, waits, why
 
@@ -124,7 +125,8 @@ def test_failed_provisioning_is_fixed_first():
 
 def test_starting_runners_are_waited_for_first():
     young = on("pink", present(first_seen=NOW - 10, was_online=False))
-    assert steps(gate([young, *at_work()]))[:2] == ["wait for 1 runner of pink", "provision pink again"]
+    wait = f"wait until {clock_time(NOW - 10 + 120)} for pink-1 of pink"
+    assert steps(gate([young, *at_work()]))[:2] == [wait, "provision pink again"]
 
 
 def test_the_answer_for_a_misspelt_shard_names_the_known_shards():
@@ -237,7 +239,7 @@ def test_users_are_affected_if_the_active_shard_does_not_take_waiting_jobs(runne
 
 def test_runners_offline_for_a_moment_are_waited_for_first():
     answer = gate([on("pink", present(offline_since=NOW - 1)), *at_work()])
-    assert steps(answer)[0] == "wait for 1 runner of pink"
+    assert steps(answer)[0] == f"wait until {clock_time(NOW - 1 + 300)} for pink-1 of pink"
 
 
 @pytest.mark.parametrize(

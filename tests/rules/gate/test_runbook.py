@@ -211,6 +211,7 @@ def test_a_request_for_the_active_shard_before_a_switch_changes_no_standby_shard
     assert answer.passed
     assert steps(answer) == ["run the gate for pink"]
     assert [each.changes for each in answer.next] == [""]
+    assert "curl" not in answer.next[0].why, "no command that reports a switch is to be pasted by mistake"
 
 
 def test_the_other_shard_is_drained_after_a_reported_switch():

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ghapp.leaks.documents import WHY_IT_WAITS, leak_documents, leaked_pods, leaks_of_name
+from ghapp.leaks.documents import WHY_IT_WAITS, ReaperTerms, leak_documents, leaked_pods, leaks_of_name
 from ghapp.leaks.leak_fuse import ReapedPod
 from ghapp.leaks.reaper_status import (
     MOST_LEAKING,
@@ -18,7 +18,10 @@ from ghapp.leaks.reaper_status import (
     reaper_status,
 )
 from ghapp.leaks.tick import WAITS, Guard, TickMemory, TickResult
-from tests.rules.builders import MICROSECOND, NOW
+from ghapp.remediation.fuse import Fuse, Position
+from ghapp.remediation.pause import Pause
+from ghapp.report.documents import pause_in_words
+from tests.rules.builders import MICROSECOND, NOW, proving
 from tests.rules.pods.builders import pod
 
 
@@ -88,13 +91,13 @@ def test_a_leak_that_is_not_deleted_is_named_with_its_runner_since_when_and_what
         kept=((pods[2], Guard.UNNAMED), (pods[3], Guard.SESSION_OPEN)),
         memory=memory,
     )
-    assert leaking(result) == (
+    assert leaking(result, {"uid-1": "k8s"}) == (
         LeakingPod("runners", "linux-2", "", NOW - 2, "Unnamed"),
-        LeakingPod("runners", "linux-1", "", NOW - 1, "MassLeak"),
+        LeakingPod("runners", "linux-1", "", NOW - 1, "MassLeak", "k8s"),
         LeakingPod("runners", "linux-0", "jit-0", NOW - 70),
     )
     many = TickResult(deferred=tuple(pod(name=f"p-{each}", uid=f"u-{each}") for each in range(MOST_LEAKING + 1)))
-    assert len(leaking(many)) == MOST_LEAKING
+    assert len(leaking(many, {})) == MOST_LEAKING
 
 
 def test_a_pod_that_only_waits_out_its_grace_is_named_last_and_an_idle_one_is_not():
@@ -104,20 +107,68 @@ def test_a_pod_that_only_waits_out_its_grace_is_named_last_and_an_idle_one_is_no
     result = TickResult(
         kept=tuple(zip(pods, guards, strict=True)), memory=TickMemory(since={"uid-1": NOW - 40}), spent=spent
     )
-    assert leaking(result) == (
+    assert leaking(result, {"uid-1": "k8s"}) == (
         LeakingPod("runners", "linux-0", "", NOW, "Unnamed"),
         LeakingPod("runners", "linux-2", "", NOW - 2, "AbsentBriefly"),
-        LeakingPod("runners", "linux-1", "", NOW - 40, "UnclaimedBriefly"),
+        LeakingPod("runners", "linux-1", "", NOW - 40, "UnclaimedBriefly", "k8s"),
     )
 
 
 def test_each_guard_that_is_reported_has_words_and_deleted_pods_come_last():
-    assert set(WHY_IT_WAITS) == {"", *REPORTED, *WAITS}
+    assert set(WHY_IT_WAITS) | {Guard.FUSE_NOT_CLOSED} == {"", *REPORTED, *WAITS}
     deleted = [ReapedPod("u", "k8s", "runners", f"p-{at}", "r", False, NOW - at, "unclaimed for 90 s") for at in (9, 5)]
-    found = leaked_pods([LeakingPod("runners", "q", "", NOW - 60, "Unnamed")], deleted)
+    found = leaked_pods([LeakingPod("runners", "q", "", NOW - 60, "Unnamed")], deleted, ReaperTerms("acme", "act"))
     assert [(each.pod, each.state) for each in found] == [("q", "Unnamed"), ("p-5", "deleted"), ("p-9", "deleted")]
     assert [each["pod"] for each in leaks_of_name(leak_documents("acme", found), "r")] == ["p-5", "p-9"]
     assert [each["pod"] for each in leaks_of_name(leak_documents("acme", found), "q")] == ["q"]
+
+
+PROVING, STOPPED = proving(), proving(position=Position.STOPPED)
+OF_POOL = "the fuse of the runners of k8s"
+IS_STOPPED = f"{OF_POOL} is stopped; `ghapp resume acme --pool k8s` restarts it"
+IS_PROVING = "{} is proving: the pod is deleted once that has closed by itself"
+TURN = WHY_IT_WAITS[""]
+PAUSE = Pause("mona", "a move", NOW - 9, NOW + 60)
+
+
+@pytest.mark.parametrize(
+    ("guard", "terms", "state", "text"),
+    [
+        ("", {}, "leaked", TURN),
+        ("", {"pause": PAUSE}, "leaked", f"remediation is paused {pause_in_words(PAUSE)}"),
+        ("", {"mode": "dry-run"}, "leaked", "`[leaks] mode` is dry-run: pods are reported, and none is deleted"),
+        ("FuseNotClosed", {"fuses": {"*": PROVING}}, "FuseNotClosed", IS_PROVING.format("the fuse of all pools")),
+        ("FuseNotClosed", {"fuses": {"k8s": PROVING}}, "FuseNotClosed", IS_PROVING.format(OF_POOL)),
+        ("FuseNotClosed", {"fuses": {"k8s": STOPPED}}, "FuseNotClosed", IS_STOPPED),
+        ("FuseNotClosed", {"fuses": {"*": PROVING, "k8s": STOPPED}}, "FuseNotClosed", IS_STOPPED),
+        (
+            "FuseNotClosed",
+            {"fuses": {"*": STOPPED, "k8s": STOPPED}},
+            "FuseNotClosed",
+            "the fuse of all pools is stopped; `ghapp resume acme` restarts it",
+        ),
+        ("FuseNotClosed", {"fuses": {"*": Fuse(), "gpu": STOPPED}}, "leaked", TURN),
+        (
+            "FuseNotClosed",
+            {"fuses": {"*": Fuse()}, "pause": PAUSE},
+            "leaked",
+            f"remediation is paused {pause_in_words(PAUSE)}",
+        ),
+        ("MassLeak", {"fuses": {"*": STOPPED}, "pause": PAUSE}, "MassLeak", WHY_IT_WAITS["MassLeak"]),
+    ],
+)
+def test_what_keeps_a_leaked_pod_is_named_as_it_is_now(guard, terms, state, text):
+    (found,) = leaked_pods(
+        [LeakingPod("runners", "q", "", NOW - 60, guard, "k8s")], [], ReaperTerms("acme", "act")._replace(**terms)
+    )
+    assert (found.pool, found.state, found.text) == ("k8s", state, text)
+
+
+def test_a_pod_of_an_unknown_pool_is_kept_by_any_fuse():
+    (found,) = leaked_pods(
+        [LeakingPod("runners", "q", "", NOW, "FuseNotClosed")], [], ReaperTerms("acme", "act", fuses={"k8s": STOPPED})
+    )
+    assert found.text == IS_STOPPED
 
 
 def test_an_overdue_reaper_reports_no_old_failure():

@@ -200,7 +200,7 @@ async def test_changes_caused_by_time_alone_are_reported_too(story):
         await sweep(app)
         run = await reported(app)
     title, _, as_of = run["output"]["title"].partition(", as of ")
-    assert (run["conclusion"], title, as_of.endswith(" UTC")) == ("neutral", "2 runners offline", True)
+    assert (run["conclusion"], title, as_of.endswith(" UTC")) == ("action_required", "2 runners offline", True)
 
 
 async def test_the_report_moves_along_with_its_branch(story):
@@ -284,13 +284,14 @@ async def test_another_app_s_check_run_of_that_name_is_left_alone(story):
         assert check_runs(app)[1] == {**theirs, "app_id": app.sandbox.app.id}
 
 
-async def test_the_button_sweep_now_asks_for_a_sweep(story):
+@pytest.mark.parametrize("identifier", ["sweep", None], ids=["Sweep now", "Re-run"])
+async def test_the_button_sweep_now_and_a_re_run_ask_for_a_sweep_and_the_check_run_has_its_outcome(story, identifier):
     async with story(config=CONFIG) as app:
         await sweep(app)
         await report(app)
         app.listen()
         (check_run,) = check_runs(app)
-        app.sandbox.control.click("acme", check_run_id=check_run, identifier="sweep")
+        app.sandbox.control.click("acme", check_run_id=check_run, identifier=identifier)
         assert not await app.context.schedule.is_any_due(app.clock())
         await app.receive()
         assert await app.context.schedule.is_any_due(app.clock())
@@ -299,6 +300,9 @@ async def test_the_button_sweep_now_asks_for_a_sweep(story):
         (entry,) = await app.context.audit.latest(app.installation, 9)
         assert (entry.channel, entry.action) == ("check run", "sweep")
         assert entry.result.startswith("found no suspect, ")
+        await app.context.audit.record(app.installation, entry._replace(at=app.clock(), channel="page", action="pause"))
+        summary = (await reported(app))["output"]["summary"]
+        assert f"pressed by `{entry.who}` {time_of(entry.at, app.clock())}: found no suspect, " in summary
 
 
 STOPPED = Fuse(Position.STOPPED, since=1.0, batch=3, allowed=3, reason=FuseReason.BATCH_NEVER_ONLINE)
@@ -329,8 +333,9 @@ async def test_a_stopped_fuse_requires_a_person_whose_press_lets_it_prove_again_
         assert await app.context.schedule.is_any_due(app.clock()), "a sweep comes before any action"
 
         run = await reported(app)
-    assert run["conclusion"] == "neutral"
+    assert run["conclusion"] == "action_required", "it is paused"
     assert f"resumed by `{by}`" in run["output"]["text"]
+    assert f"**Resume**, pressed by `{by}` " in run["output"]["summary"]
     assert [action["identifier"] for action in run["actions"]] == ["sweep"]
 
 

@@ -28,12 +28,14 @@ def target(run):
 
 
 @pytest.mark.parametrize(("url", "link"), [(PUBLIC, ACME), (None, None)], ids=["public", "not public"])
-async def test_runner_health_leads_to_the_overview(story, url, link):
+async def test_runner_health_leads_to_the_overview_and_to_the_page_of_what_is_worst(story, url, link):
     async with story(config=test_checks.CONFIG) as app:
         reached(app, url)
         await test_checks.sweep(app)
         await test_checks.reported(app)
         assert target(test_checks.only(test_checks.check_runs(app))) == link
+        await app.context.fuses.save(app.installation, test_checks.POOL, None, test_checks.STOPPED)
+        assert target(await test_checks.reported(app)) == (link and f"{link}/incidents")
 
 
 @pytest.mark.parametrize("url", [PUBLIC, None], ids=["public", "not public"])

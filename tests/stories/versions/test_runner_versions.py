@@ -251,7 +251,7 @@ async def test_runner_health_and_people_hear_of_the_end_two_weeks_before_a_week_
         assert found == [
             ("3 runners healthy", "success"),
             (soon, "success"),
-            (soon, "neutral"),
+            (soon, "action_required"),
             ("version 2.335.1 gets no jobs", "action_required"),
         ]
         assert "unpack the newest release" in health(app)["output"]["text"]

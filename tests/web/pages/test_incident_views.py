@@ -466,6 +466,26 @@ def test_the_proof_of_a_loss_is_explained(proof, first):
     assert [(each.code, each.words) for each in page.proofs] == [(proof.value, PROOFS[proof])]
 
 
+@pytest.mark.parametrize(
+    ("one", "progress"),
+    [
+        (incident(loss(granted_at=None)), "1 lost, replacement granted for 0, 0 successors online, 1 open."),
+        (
+            incident(healed(1), loss(2), loss(3, LossEnd.AGED_OUT, 40), steps=[TRIP, STOP]),
+            "3 lost, replacement granted for 3 in 1 batch, 1 successor online, 1 ended otherwise, 1 open.",
+        ),
+    ],
+)
+def test_an_incident_has_its_counts_above_the_time_line(one, progress):
+    assert incident_page(one, {}, NOW).progress == progress
+
+
+def test_of_batches_that_prove_the_same_the_last_one_says_it():
+    goes_on = [TRIP._replace(at=NOW - 50 + at, reason=FuseReason.BATCH_ONLINE, batch=6) for at in range(3)]
+    said = [each[1] for each in texts(incident(loss(), steps=[TRIP, *goes_on])) if "goes on" in each[1]]
+    assert [FUSE_REASONS[FuseReason.BATCH_ONLINE] in each for each in said] == [False, False, True]
+
+
 def test_each_code_has_a_text():
     assert set(FUSE_REASONS) == set(FuseReason)
     assert set(ENDS) == set(LossEnd)

@@ -125,6 +125,17 @@ async def test_a_runners_page_shows_the_phantom_of_its_name_with_the_command(key
     assert "<h2>Phantom</h2>" not in (await key_holder.get("/orgs/acme/runners/3")).text
 
 
+async def test_the_list_of_runners_calls_a_phantom_so_with_its_time_and_the_command(key_holder, redis, fleet):
+    ghost = Phantom(PhantomKind.OBJECT_WITHOUT_POD, "a", PhantomReason.POD_LOST, "x", namespace="runners")
+    await ClusterSummaries(redis).keep(fleet["acme"], ClusterSummary(NOW, {key(ghost): NOW - 180}, (ghost,)))
+    rows = re.findall("<tr>.*</tr>", (await key_holder.get("/orgs/acme/runners")).text)
+    (row,) = [each for each in rows if "phantom" in each]
+    assert re.search(
+        r"phantom \(PodLost\), found <time [^>]*>3 min ago</time>: <code>kubectl -n runners delete ephem", row
+    )
+    assert ">a</a>" in row
+
+
 async def test_the_page_of_an_offline_runner_says_that_it_may_be_a_phantom(key_holder, redis, fleet):
     offline = healthy(1, "a")._replace(online=False, offline_since=NOW - 500)
     await Runners(redis).revise(fleet["acme"], {1: lambda _: offline})
