@@ -13,7 +13,7 @@ from ghapp.deaths.rerun import Rerun, RerunState
 from ghapp.deaths.texts import last_line
 from ghapp.report.documents import StepDocument, Timestamp, timestamp
 from ghapp.workflow_jobs.explanation import QueueExplanation, QueueStep, explain
-from ghapp.workflow_jobs.job import Job, is_over
+from ghapp.workflow_jobs.job import ANY_ORIGIN, Job, JobOrigin, is_over
 from ghapp.workflow_jobs.job_queue import JobQueue
 from ghapp.workflow_jobs.reason import QueueReason
 
@@ -88,6 +88,7 @@ class StoryEventDocument(TypedDict):
 class JobDocument(TypedDict):
     """A workflow job and its story, in the order of time. `why` is null unless it waits for a known reason.
 
+    `actor` is the login of who triggered the run; it and `head_branch` are empty if no delivery reported them.
     `pool` is empty if no pool has its labels: none is configured for them, and no runner has them. `next` is what to do
     after its end; what to do about a job that waits is in `why`. `summary` is how its runner died or what it failed by,
     and whether it runs again; null if it did not fail, or no runner took it. `failed_by` is null unless it failed.
@@ -100,6 +101,8 @@ class JobDocument(TypedDict):
     workflow: str
     name: str
     head_sha: str
+    head_branch: str
+    actor: str
     html_url: str
     labels: list[str]
     pool: str
@@ -124,9 +127,13 @@ def state_of(job: Job, now: float) -> JobState:
 
 
 def select_jobs(
-    queue: JobQueue, state: str | None = None, pool: str | None = None, among: Iterable[Job] | None = None
+    queue: JobQueue,
+    state: str | None = None,
+    pool: str | None = None,
+    origin: JobOrigin = ANY_ORIGIN,
+    among: Iterable[Job] | None = None,
 ) -> list[Job]:
-    """Returns the jobs in that state and pool (None: any), each once, by id.
+    """Returns the jobs in that state and pool (None: any) and of that origin, each once, by id.
 
     `among`: the jobs that a search found; None: those that are not over, and those that ended within the last hour.
     """
@@ -134,7 +141,9 @@ def select_jobs(
     return [
         job
         for _, job in sorted(known.items())
-        if state in (None, state_of(job, queue.now)) and pool in (None, queue.existing_pool(job))
+        if state in (None, state_of(job, queue.now))
+        and pool in (None, queue.existing_pool(job))
+        and origin.matches(job)
     ]
 
 
@@ -149,6 +158,8 @@ def job_document(queue: JobQueue, job: Job, outcome: JobOutcome = NOTHING_KNOWN)
         "workflow": job.workflow,
         "name": job.name,
         "head_sha": job.head_sha,
+        "head_branch": job.head_branch,
+        "actor": job.actor,
         "html_url": job.html_url,
         "labels": list(job.labels),
         "pool": queue.existing_pool(job),

@@ -19,7 +19,7 @@ from ghapp.untrusted_text import shell_command
 from ghapp.wording import counted, duration, sentence, time_of
 from ghapp.workflow_jobs.demand import NO_POOL, PoolDemand
 from ghapp.workflow_jobs.explanation import QueueExplanation, QueueStep, explain
-from ghapp.workflow_jobs.job import Job
+from ghapp.workflow_jobs.job import SHORTEST_SHA, Job
 from ghapp.workflow_jobs.job_queue import JobQueue
 from ghapp.workflow_jobs.queue_check import REFRESH_SECONDS, FollowedJob, QueueCheck
 from ghapp.workflow_jobs.reason import STUCK, UNSERVED, QueueReason
@@ -81,6 +81,12 @@ _PASSING: Mapping[QueueReason | None, str] = {
 }
 """The title while some runner can take each job, by the first of the reasons. It has no numbers: they change all the
 time, and the title is not posted again for them."""
+
+
+def origin_text(branch: str, sha: str, actor: str) -> str:
+    """Returns where a job comes from, `main at 3484a3f, by lisa`, as far as it is known; else empty."""
+    at = " at ".join(filter(None, (branch, sha[:SHORTEST_SHA])))
+    return ", ".join(filter(None, (at, f"by {actor}" if actor else "")))
 
 
 def no_page(_job_id: int) -> None:
