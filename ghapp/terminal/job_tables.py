@@ -175,7 +175,8 @@ def _explanation(document: Mapping[str, Any], page: str | None) -> list[Text]:
     if origin := origin_text(document["head_branch"], document["head_sha"], document["actor"]):
         lines.insert(0, origin)
     lines += [f"{at:{width}}  {text}" for at, text in story]
-    lines += _steps(document["next"])
+    if why is None:
+        lines += _steps(document["next"])
     if death is not None:
         lines.append(f"advice for the platform team: {death['advice']}")
     if document["html_url"] and document["html_url"] not in [each["url"] for each in document["next"]]:
@@ -187,10 +188,9 @@ def _explanation(document: Mapping[str, Any], page: str | None) -> list[Text]:
         return [head, *(copyable(f"  {line}") for line in lines)]
     head.append(visible(f" since {to_the_second(why['since'])}: {why['text']} ({why['reason']})"))
     if why["ahead"] is not None:
-        typical = why["typical_wait_seconds"]
-        usual = "" if typical is None else f"; {usual_wait(typical)}"
-        lines.append(f"jobs ahead in pool {document['pool']}: {why['ahead']}{usual}")
-    lines += _steps(why["next"])
+        usual = usual_wait(why["typical_wait_seconds"] or 0.0)
+        lines.append("; ".join(filter(None, (f"jobs ahead in pool {document['pool']}: {why['ahead']}", usual))))
+    lines += _steps(document["next"])
     if why["fails_at"] is not None:
         lines.append(failure_of_job("the job", to_the_second(why["fails_at"])))
     return [head, *(copyable(f"  {line}") for line in lines)]

@@ -89,9 +89,9 @@ class JobDocument(TypedDict):
     """A workflow job and its story, in the order of time. `why` is null unless it waits for a known reason.
 
     `actor` is the login of who triggered the run; it and `head_branch` are empty if no delivery reported them.
-    `pool` is empty if no pool has its labels: none is configured for them, and no runner has them. `next` is what to do
-    after its end; what to do about a job that waits is in `why`. `summary` is how its runner died or what it failed by,
-    and whether it runs again; null if it did not fail, or no runner took it. `failed_by` is null unless it failed.
+    `pool` is empty if no pool has its labels: none is configured for them, and no runner has them. `next` is what to
+    do, also about a job that waits, as `why` has it. `summary` is how its runner died or what it failed by, and whether
+    it runs again; null if it did not fail, or no runner took it. `failed_by` is null unless it failed.
     """
 
     job_id: int
@@ -150,6 +150,7 @@ def select_jobs(
 def job_document(queue: JobQueue, job: Job, outcome: JobOutcome = NOTHING_KNOWN) -> JobDocument:
     """Returns the document of a job; `why` is null unless the job is queued and the reason is known."""
     why, summary = explain(queue, job), job_summary(job, outcome, queue.now)
+    steps: list[QueueStep | JobStep] = [*(() if why is None else why.next), *next_steps(job, outcome, queue.now)]
     return {
         "job_id": job.id,
         "run_id": job.run_id,
@@ -175,7 +176,7 @@ def job_document(queue: JobQueue, job: Job, outcome: JobOutcome = NOTHING_KNOWN)
         "summary": None if summary is None else str(summary),
         "failed_by": failed_by(job, outcome, queue.now),
         "story": [_event(each) for each in job_story(job, queue.existing_pool(job), why, outcome, queue.now)],
-        "next": [_step(each) for each in next_steps(job, outcome, queue.now)],
+        "next": [_step(each) for each in steps],
     }
 
 

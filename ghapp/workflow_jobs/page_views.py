@@ -430,13 +430,12 @@ def job_page(queue: JobQueue, job: Job, outcome: JobOutcome, now: float, *, has_
 
 
 def _why(line: JobLine, found: QueueExplanation, now: float) -> WhyView:
-    typical = found.typical_wait_seconds
     return WhyView(
         reason=found.reason.value,
         sentence=sentence(found.text),
         since=moment(found.since, now),
         ahead=found.ahead,
-        usual="" if typical is None else usual_wait(typical, page_duration),
+        usual=usual_wait(found.typical_wait_seconds or 0.0, page_duration),
         stuck=line.stuck,
         fails=moment(found.fails_at, now),
     )

