@@ -2,6 +2,15 @@
 
 Both are values; the functions of `observations` and `absence` add to them. Times are epoch seconds (float); None means
 never.
+
+Whether a runner is at work has several answers:
+
+- `is_busy`: GitHub shows it busy, and not by its last job alone.
+- `running_job`: a delivery reported the job's start and not its end, be it years ago.
+- `is_at_work`: one of these two, as it is shown to people.
+- `may_be_at_work`: as `is_busy`, but an ephemeral runner stays so until its only job is known to be over.
+- `verdict.runs_a_job`, `verdict.may_run_an_unknown_job`: what vouches for the runner: a `running_job` that is not older
+  than the longest job, or one that no delivery named while the runner `may_be_at_work`.
 """
 
 from __future__ import annotations
@@ -225,6 +234,11 @@ class Evidence(NamedTuple):
         """
         ended_at, shown_at = self.job_ended_at, self.shown_at
         return self.busy and (ended_at is None or (shown_at is not None and shown_at > ended_at + SECOND))
+
+    @property
+    def is_at_work(self) -> bool:
+        """True if GitHub shows it busy, or a delivery reported the start of a job and not its end."""
+        return self.is_busy or self.running_job is not None
 
     @property
     def may_be_at_work(self) -> bool:

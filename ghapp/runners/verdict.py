@@ -290,14 +290,13 @@ def _known_from_deliveries(evidence: Evidence, *, stale: bool) -> _Judged:
 def _present(evidence: Evidence, survey: Survey, now: float, limits: Limits) -> _Judged:
     since = silent_since(evidence)
     if since is None:
-        if evidence.is_busy or evidence.running_job is not None:
+        if evidence.is_at_work:
             return State.HEALTHY, Reason.BUSY, evidence.job_started_at or evidence.observed_at
         if evidence.back_at is not None and now - evidence.back_at <= limits.stale_seconds:
             return State.HEALTHY, Reason.BACK_FROM_ABSENCE, evidence.back_at
         return State.HEALTHY, Reason.ONLINE, evidence.observed_at
     offline_for = covered_seconds(survey, since, now)
-    at_work = evidence.is_busy or evidence.running_job is not None
-    if at_work and offline_for <= limits.offline_seconds + JOB_LEASE_SECONDS:
+    if evidence.is_at_work and offline_for <= limits.offline_seconds + JOB_LEASE_SECONDS:
         return State.HEALTHY, Reason.BUSY, evidence.job_started_at or evidence.observed_at
     if offline_for <= limits.offline_seconds:
         return State.HEALTHY, Reason.OFFLINE_BRIEFLY, since
