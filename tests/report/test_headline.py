@@ -488,6 +488,24 @@ def test_the_last_successor_of_an_earlier_loss_does_not_look_like_progress_of_th
     assert headline.sentence.startswith("2 of 3 lost runners of linux-4vcpu are replaced, and the successor of 1 is")
 
 
+@pytest.mark.parametrize(
+    ("others", "step"),
+    [
+        ([], "wait: this batch's successors seem to be online; the next batch follows when two thirds of them are"),
+        ([requested(4, NOW - 10)], "wait: the next batch follows when two thirds of this one's successors are online"),
+    ],
+    ids=["all successors seem to be online", "one is not"],
+)
+def test_a_batch_whose_successors_are_online_waits_for_the_fuse_to_count_them(others, step):
+    """The fuse takes only those for successors that the pool's own churn does not explain."""
+    fuse = proving(batch_at=NOW - 30, since=NOW - 30)
+    known = [healed(2, NOW - 5, replaced_at=NOW - 20), lost(3), *others]
+    headline = found(online(1), *known, fuses={POOL: fuse})[0]
+    assert headline.step.startswith(step)
+    last = NOW - 10 if others else NOW - 20
+    assert f"; by {clock_time(last + PROVE_SECONDS)} one suffices, and without any the fuse stops" in headline.step
+
+
 def test_the_fuse_of_all_pools_waits_for_the_last_request_of_any_pool():
     gpu = {"custom_labels": ("gpu",), "labels": ("gpu",)}
     members = [requested(2, NOW - 60, granted_at=NOW - 60), lost(3), requested(4, NOW, granted_at=NOW - 60, **gpu)]
