@@ -53,6 +53,7 @@ STAGES = {
     "offline": (present(), NONE, None, False),
     "suspect": (suspect(), SUSPECT, NOW - 60, False),
     "confirmed": (lost(), WAITING, NOW, True),
+    "confirmed since the last sweep": (lost(confirmed_at=NOW + 1), WAITING, NOW + 1, True),
     "granted": (lost(**GRANT), GRANTED, NOW - 9, True),
     "granted while offline": (present(**GRANT), GRANTED, NOW - 9, False),
     "granted while suspect again": (suspect(**GRANT), GRANTED, NOW - 9, False),
