@@ -98,7 +98,9 @@ def decode(decoder: msgspec.json.Decoder[T], body: bytes | msgspec.Raw) -> T:
 def _without_nul(body: bytes | msgspec.Raw) -> bytes | msgspec.Raw:
     """Returns JSON without the character NUL, by which some records and scripts separate texts, in any text of it."""
     encoded = bytes(body)
-    return encoded.replace(_NUL, _REPLACEMENT) if _NUL in encoded else body
+    if b"\\" not in encoded or _NUL not in encoded:  # looking for one byte takes a fifth of the time
+        return body
+    return encoded.replace(_NUL, _REPLACEMENT)
 
 
 class LeftOut(NamedTuple):

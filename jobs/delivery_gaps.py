@@ -149,7 +149,7 @@ async def without_deferred(
     waiting = [each for each in suspects.values() if each.ephemeral is not False]
     if not waiting:
         return dict(suspects)
-    first_404_at = max(each.missing_at or 0.0 for each in waiting)
+    first_404_at = max(each.first_404_at or 0.0 for each in waiting)
     gaps = await delivery_gaps(context, installation, max(first_404_at, now - MEMORY_SECONDS))
     explained = [each for each in waiting if may_be_explained(each, gaps, survey)]
     deferred = {each.id for each in explained if not has_waited(each, survey, now)}

@@ -67,7 +67,7 @@ def test_a_label_or_a_name_has_so_many_characters(length, kept):
     assert (len(page.runners), page.unreadable) == ((1, frozenset()) if kept else (0, {5}))
 
 
-@pytest.mark.parametrize("field", ["name", "workflow_name", "runner_name", "html_url", "head_sha", "conclusion"])
+@pytest.mark.parametrize("field", ["name", "workflow_name", "runner_name", "html_url", "head_branch", "conclusion"])
 @pytest.mark.parametrize(("length", "is_kept"), [(LONGEST_TEXT, True), (LONGEST_TEXT + 1, False)])
 def test_a_longer_text_of_a_job_is_left_out(field, length, is_kept):
     delivery = delivered(**{field: "x" * length})

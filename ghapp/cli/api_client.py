@@ -48,7 +48,7 @@ from ghapp.runners.verdict import Reason, State
 from ghapp.untrusted_text import shell_command
 from ghapp.wording import meant, nearest
 from ghapp.workflow_jobs.documents import JOB_STATES
-from ghapp.workflow_jobs.job import EVERY_JOB, JobSearch, PullReference
+from ghapp.workflow_jobs.job import ANY_ORIGIN, EVERY_JOB, JobOrigin, JobSearch, PullReference
 from ghapp.workflow_jobs.labels import edit_distance
 from ghapp.workflow_jobs.reason import UNSERVED
 from ghapp.workflow_jobs.texts import KNOWN_JOBS
@@ -259,12 +259,19 @@ class ApiClient:
         return UnknownRunnerError(f"{subject}: unknown runner; {suggestion}{see}")
 
     async def jobs(
-        self, org: str | None, state: str | None, pool: str | None, search: JobSearch, pull: PullReference | None
+        self,
+        org: str | None,
+        state: str | None,
+        pool: str | None,
+        search: JobSearch,
+        pull: PullReference | None,
+        origin: JobOrigin = ANY_ORIGIN,
     ) -> list[Any]:
-        """Returns jobs, each with its `org`."""
-        every: tuple[str, ...] = ("queued", "running") if search == EVERY_JOB and pull is None else JOB_STATES
+        """Returns jobs, each with its `org`; ended ones only if something else than a pool is asked for."""
+        is_all = search == EVERY_JOB and pull is None and origin == ANY_ORIGIN
+        every: tuple[str, ...] = ("queued", "running") if is_all else JOB_STATES
         states = {"unserved": ("queued",), "failed": ("over",), None: every}.get(state, (str(state),))
-        given = {"pool": pool or "", "runner": search.runner, "sha": search.sha}
+        given = {"pool": pool or "", "runner": search.runner, "sha": search.sha, **origin._asdict()}
         given |= {} if pull is None else {"pull": f"{pull.repository}#{pull.number}"}
         chosen = {name: value for name, value in given.items() if value}
         found = [

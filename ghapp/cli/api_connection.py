@@ -37,7 +37,7 @@ REFRESH_SECONDS = 15.0
 @asynccontextmanager
 async def api() -> AsyncIterator[ApiClient]:
     """Yields the API at `GHAPP_URL` if it is set; else that of this process."""
-    settings = settings_here()
+    settings = settings_here(over_http=True)
     connection = in_process(settings) if settings.url is None else over_http(settings.url, settings.token)
     async with connection as client:
         yield client

@@ -17,6 +17,7 @@ from ghapp.errors import ConfigurationError, GhappError
 from ghapp.installations.installation import Installation
 from ghapp.installations.scope import absence
 from ghapp.settings import Settings
+from ghapp.settings.settings import OF_CLIENTS, VARIABLES
 from ghapp.untrusted_text import one_line
 from ghapp.wording import meant
 
@@ -48,11 +49,17 @@ class UnknownWorkflowJobError(GhappError):
     """The command line names a workflow job, or a run, that is not known."""
 
 
-def settings_here() -> Settings:
-    """Reads the settings; without GHAPP_REDIS_URL, uses the local Redis of a running `ghapp up`."""
+def settings_here(*, over_http: bool = False) -> Settings:
+    """Reads the settings; without GHAPP_REDIS_URL, uses the local Redis of a running `ghapp up`.
+
+    Args:
+        over_http: True for a command that asks the server at GHAPP_URL if there is one; the other settings are then not
+            read, so that their mistakes do not matter.
+    """
     from ghapp.local.local_redis import is_listening
 
-    settings = Settings.read(os.environ)
+    ignored = set(VARIABLES) - set(OF_CLIENTS) if over_http and os.environ.get("GHAPP_URL") else ()
+    settings = Settings.read({name: value for name, value in os.environ.items() if name not in ignored})
     log.configure(settings.log_format or "console", quiet=True)
     path = settings.state_dir / "redis" / "redis.sock"
     if settings.redis_url is None and is_listening(path):

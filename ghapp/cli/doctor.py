@@ -34,7 +34,7 @@ def doctor(*, only_problems: bool, as_json: bool) -> None:
 
     code, url, findings = FAILED, None, list[Finding]()
     try:
-        settings = settings_here()
+        settings = settings_here(over_http=True)
     except ConfigurationError as error:
         if not error.mistakes:
             raise

@@ -230,7 +230,7 @@ def links(org: str) -> PageLinks:
     Raises:
         ConfigurationError: the address of the pages is not known.
     """
-    settings = settings_here()
+    settings = settings_here(over_http=True)
     base = settings.public_url or settings.url
     if base is None:
         raise ConfigurationError("--web: set GHAPP_PUBLIC_URL or GHAPP_URL to the address of the page")

@@ -16,7 +16,7 @@ from ghapp.deaths.github_words import JobWords
 from ghapp.deaths.post_mortem import APART_SECONDS, APART_UNSEEN_SECONDS, UNFINISHED
 from ghapp.installations.pool_matching import OTHER_POOL, PoolRule
 from ghapp.pods.pod import Pod
-from ghapp.runners.evidence import Evidence, Survey, observed_at
+from ghapp.runners.evidence import Evidence, Survey, missing_since, observed_at
 from ghapp.workflow_jobs.job import Job, configured_pool, was_hosted
 from ghapp.workflow_jobs.job_steps import JobSteps
 
@@ -157,11 +157,9 @@ def _lost_meanwhile(job: Job, evidence: Evidence | None) -> JobDeath | None:
     until = ended - APART_SECONDS
     if evidence.retired_at is not None and began <= evidence.retired_at < until:
         return JobDeath(Cause.TERMINATED, OwnReason.REMOVED, evidence.retired_at)
-    if evidence.missing_at is not None and began <= evidence.missing_at < until:
-        since = (
-            evidence.missing_at if evidence.absent_since is None else min(evidence.missing_at, evidence.absent_since)
-        )
-        return JobDeath(Cause.DELETED_REGISTRATION, OwnReason.REGISTRATION_LOST, max(began, since))
+    if evidence.first_404_at is not None and began <= evidence.first_404_at < until:
+        at = max(began, missing_since(evidence))
+        return JobDeath(Cause.DELETED_REGISTRATION, OwnReason.REGISTRATION_LOST, at)
     offline = evidence.offline_since
     if not evidence.online and offline is not None and began <= offline < until:
         return JobDeath(Cause.LOST_COMMUNICATION, OwnReason.WENT_OFFLINE, offline)
@@ -172,7 +170,7 @@ def _was_removed_by_us(job: Job, evidence: Evidence | None) -> bool:
     """True if ghapp removed the runner before its job ended: its own replacements are no deaths."""
     if evidence is None or evidence.removed_at is None or job.ended_at is None:
         return False
-    is_lost_first = evidence.missing_at is not None and evidence.missing_at < evidence.removed_at
+    is_lost_first = evidence.first_404_at is not None and evidence.first_404_at < evidence.removed_at
     return evidence.removed_at < job.ended_at and not is_lost_first
 
 
@@ -207,7 +205,7 @@ def last_minutes(job: Job, evidence: Evidence | None) -> tuple[Sighting, ...]:
     """Returns what was seen of the runner while its job ran, oldest first."""
     seen = [(job.started_at, "job-started"), (job.ended_at, "job-ended")]
     if evidence is not None:
-        absent = [at for at in (evidence.absent_since, evidence.missing_at) if at is not None]
+        absent = [at for at in (evidence.absent_since, evidence.first_404_at) if at is not None]
         if evidence.listed and evidence.online:
             seen.append((evidence.observed_at, "online"))
         seen += [

@@ -338,16 +338,16 @@ def conclusion_text(job: Job) -> str:
 
 
 def known_of_runner(after: RunnerAfter, now: float) -> tuple[str, str]:
-    """Returns whether a runner died of which no death is known, and how that is known; empty if nothing shows it."""
+    """Returns whether a runner died of which no death is known, and what shows that; empty if nothing does."""
     if (until := after.pending_until(now)) is not None:
         by = clock_time(until)
         return "its cause is being looked for", f"whether its runner died is known by {by} at the latest"
     if after.exited:
-        return "its runner did not die", "it exited normally"
+        return "its runner did not die", "its runner exited normally"
     if after.is_online:
-        return "its runner did not die", "GitHub listed it as online after the job's end"
+        return "its runner did not die", "GitHub listed its runner as online after the job's end"
     if not after.is_watched:
-        return "no death of its runner is known", "none is looked for, because its pool is not configured"
+        return "no death of its runner is known", "no death is looked for, because its pool is not configured"
     return f"no death of its runner {'is known' if after.examined_until is None else 'was found'}", ""
 
 

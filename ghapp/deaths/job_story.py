@@ -14,7 +14,6 @@ from urllib.parse import urlsplit
 from ghapp.deaths.cause import HAPPENED, OwnReason, needed_change
 from ghapp.deaths.death import Death
 from ghapp.deaths.job_outcome import (
-    A_STEP_FAILED,
     NOT_TO_REPEAT,
     JobOutcome,
     conclusion_text,
@@ -236,12 +235,13 @@ def _ended(job: Job, now: float) -> Iterable[StoryEvent]:
 
 
 def _cause(outcome: JobOutcome, now: float) -> Iterable[StoryEvent]:
-    """Yields whether the runner is the cause of a job's bad end, while no death of it is known."""
+    """Yields what shows whether the runner is the cause of a job's bad end, while no death of it is known.
+
+    Whether it is, as far as that is known, is in the job's summary, which stands above the story.
+    """
     after = outcome.runner_after
-    if outcome.death is not None or after is None:
-        return
-    ended = f"{A_STEP_FAILED}; " if after.a_step_failed else ""
-    yield StoryEvent(None, StoryStep.CAUSE, ended + ": ".join(filter(None, known_of_runner(after, now))))
+    if outcome.death is None and after is not None and (shown_by := known_of_runner(after, now)[1]):
+        yield StoryEvent(None, StoryStep.CAUSE, shown_by)
 
 
 def _rerun(outcome: JobOutcome, later: Sequence[Job], now: float, command: str) -> Iterable[StoryEvent]:

@@ -12,7 +12,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from ghapp.deliveries.store import Inbox
-from ghapp.errors import MalformedDeliveryError
+from ghapp.errors import MalformedDeliveryError, StoreUnavailableError
 from ghapp.github.deliveries import encode, parse, verify
 from ghapp.log import logger
 from ghapp.web.operation import Answer, Operation, Parameter, problems
@@ -35,7 +35,8 @@ ACCEPTED = Response(status_code=202)
 TOO_LARGE = problem(413, f"a delivery has at most {LARGEST_BYTES} bytes")
 UNSIGNED = problem(401, "X-Hub-Signature-256 is missing, or was not made with this App's webhook secret")
 
-Respond = Callable[[Response], None]
+Answered = asyncio.Future[Response | None]
+"""Of a delivery: its refusal, or None once it is stored; else a StoreUnavailableError."""
 
 RECEIVE_DELIVERY = Operation(
     "POST",
@@ -57,7 +58,7 @@ class Webhook:
 
     def __init__(self, inbox: Inbox, secrets: Callable[[], Sequence[str]]) -> None:
         self._inbox, self._secrets = inbox, secrets
-        self._arrived: deque[tuple[Mapping[bytes, bytes], bytes, Respond]] = deque()
+        self._arrived: deque[tuple[Mapping[bytes, bytes], bytes, Answered]] = deque()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers one delivery. A body that cannot be valid is not read."""
@@ -80,61 +81,47 @@ class Webhook:
             return TOO_LARGE
         return None if SIGNATURE.fullmatch(_text(headers, b"x-hub-signature-256")) else UNSIGNED
 
-    def _accept(self, headers: Mapping[bytes, bytes], body: bytes) -> asyncio.Future[Response]:
+    async def _accept(self, headers: Mapping[bytes, bytes], body: bytes) -> Response:
         """Stores a delivery, and returns its answer."""
         loop = asyncio.get_running_loop()
-        answered = loop.create_future()
-
-        def answer(response: Response) -> None:
-            if not answered.done():  # its sender may be away
-                answered.set_result(response)
-
-        self._arrived.append((headers, body, answer))
+        answered: Answered = loop.create_future()
+        self._arrived.append((headers, body, answered))
         if len(self._arrived) == 1:
             loop.call_soon(self._store_some)
-        return answered
+        try:
+            return await answered or ACCEPTED
+        except StoreUnavailableError as error:
+            guid, event = _text(headers, b"x-github-delivery"), _text(headers, b"x-github-event")
+            log.warning("delivery not stored", delivery=guid, github_event=event, why=str(error))
+        detail = "the delivery could not be stored; send it again"
+        return problem(503, detail, {"Retry-After": RETRY_AFTER_SECONDS})
 
     def _store_some(self) -> None:
         arrived = [self._arrived.popleft() for _ in range(min(MOST_AT_ONCE, len(self._arrived)))]
         if self._arrived:
             asyncio.get_running_loop().call_soon(self._store_some)
-        for headers, body, answer in arrived:
+        for headers, body, answered in arrived:
             try:
-                self._store(headers, body, answer)
+                refused = self._store(headers, body, answered)
             except Exception:
                 log.exception("delivery not stored")
-                answer(problem(500, "internal error; see the log"))
+                refused = problem(500, "internal error; see the log")
+            if refused is not None and not answered.done():  # its sender may be away
+                answered.set_result(refused)
 
-    def _store(self, headers: Mapping[bytes, bytes], body: bytes, answer: Respond) -> None:
-        """Begins to store a delivery. Nothing in it is read before its signature was verified."""
-        if verify(body, _text(headers, b"x-hub-signature-256"), self._secrets()):
-            self._keep(headers, body, answer)
-        else:
-            answer(UNSIGNED)
-
-    def _keep(self, headers: Mapping[bytes, bytes], body: bytes, answer: Respond) -> None:
+    def _store(self, headers: Mapping[bytes, bytes], body: bytes, answered: Answered) -> Response | None:
+        """Begins to store a delivery, or refuses it. Nothing in it is read before its signature was verified."""
+        if not verify(body, _text(headers, b"x-hub-signature-256"), self._secrets()):
+            return UNSIGNED
         event, guid = _text(headers, b"x-github-event"), _text(headers, b"x-github-delivery")
         if not event or not guid:
-            answer(problem(400, "a delivery has the headers X-GitHub-Event and X-GitHub-Delivery"))
-            return
+            return problem(400, "a delivery has the headers X-GitHub-Event and X-GitHub-Delivery")
         try:
             facts = encode(parse(event, body, _text(headers, b"content-type")))
         except MalformedDeliveryError as error:
-            answer(problem(400, str(error)))
-            return
-
-        def kept(storing: asyncio.Future[None]) -> None:
-            answer(_result(storing, guid, event))
-
-        self._inbox.keep(guid, event, facts).add_done_callback(kept)
-
-
-def _result(kept: asyncio.Future[None], guid: str, event: str) -> Response:
-    """Returns the answer to a delivery that was stored, or could not be stored."""
-    if (error := kept.exception()) is None:
-        return ACCEPTED
-    log.warning("delivery not stored", delivery=guid, github_event=event, why=str(error))
-    return problem(503, "the delivery could not be stored; send it again", {"Retry-After": RETRY_AFTER_SECONDS})
+            return problem(400, str(error))
+        self._inbox.keep(guid, event, facts, answered)
+        return None
 
 
 def _text(headers: Mapping[bytes, bytes], name: bytes) -> str:

@@ -137,7 +137,7 @@ def _place(row: bytes) -> RedeliveryCursor:
     return RedeliveryCursor(cursor, float(at))
 
 
-_Waiting = tuple[bytes, bytes, bytes, asyncio.Future[None]]
+_Waiting = tuple[bytes, bytes, bytes, asyncio.Future[Any]]
 """GUID, event and facts of a delivery, and what ends when it is stored."""
 
 
@@ -162,13 +162,13 @@ class Inbox:
         self._waiting: list[_Waiting] = []
         self._writer: asyncio.Task[None] | None = None
 
-    def keep(self, guid: str, event: str, facts: bytes) -> asyncio.Future[None]:
-        """Begins to store a delivery; the future is done when it is in the stream.
+    def keep(self, guid: str, event: str, facts: bytes, kept: asyncio.Future[Any] | None = None) -> asyncio.Future[Any]:
+        """Begins to store a delivery; the future, `kept` or a new one, is None when it is in the stream.
 
         Raises:
             StoreUnavailableError: by the future: it could not be stored, and GitHub must get an error.
         """
-        kept = asyncio.get_running_loop().create_future()
+        kept = asyncio.get_running_loop().create_future() if kept is None else kept
         self._waiting.append((guid.encode(), event.encode(), facts, kept))
         if self._writer is None or self._writer.done():
             self._writer = asyncio.create_task(self._write())

@@ -52,7 +52,7 @@ def agent_facts(runner: Evidence, pods: Mapping[str, Pod], deaths: Sequence[Deat
 def _registration(runner: Evidence) -> str:
     if runner.confirmed_at is not None:
         return f"its registration is gone since {_time(missing_since(runner))}"
-    if runner.absent_since is not None or runner.missing_at is not None:
+    if runner.absent_since is not None or runner.first_404_at is not None:
         return "missing from the last list of runners"
     if runner.offline_since is not None:
         return f"registered, offline since {_time(runner.offline_since)}"

@@ -113,6 +113,7 @@ class WorkflowJob(msgspec.Struct, frozen=True, omit_defaults=True):
     workflow_name: Text | None = None
     name: Text | None = None
     head_sha: Text | None = None
+    head_branch: Text | None = None
     html_url: Text | None = None
     deploys: bool = False
     steps: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET

@@ -97,6 +97,7 @@ class _RunJob(msgspec.Struct):
     run_attempt: Count = 1
     workflow_name: Text | None = None
     head_sha: Text = ""
+    head_branch: Text | None = None
     html_url: Text | None = None
     runner_group_name: Text | None = None
     labels: Annotated[list[Name], msgspec.Meta(max_length=MOST_LABELS)] = []
@@ -198,6 +199,7 @@ class WorkflowRuns:
             html_url=job.html_url or "",
             runner_group=job.runner_group_name or "",
             waiting=is_waiting,
+            head_branch=job.head_branch or "",
         )
         return JobOfRun(known, _epoch(job.completed_at))
 

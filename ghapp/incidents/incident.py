@@ -76,7 +76,7 @@ class RunnerLoss(NamedTuple):
         pool: its pool when the loss was first recorded.
         first_at: the first list or GET that lacked it; if it was replaced while offline, since when it was offline.
         proof: why it counts as lost: `RegistrationInvalidated`, `HangsAfterJob` or `ReplacedWhileOffline`.
-        missing_at: the first GET that answered 404.
+        first_404_at: the first GET that answered 404.
         confirmed_at: the second one; None if it was replaced while offline.
         granted_at: when its replacement was granted.
         accepted_at: when the request for its replacement was accepted.
@@ -90,7 +90,7 @@ class RunnerLoss(NamedTuple):
     pool: str
     first_at: float
     proof: Reason = Reason.REGISTRATION_INVALIDATED
-    missing_at: float | None = None
+    first_404_at: float | None = None
     confirmed_at: float | None = None
     granted_at: float | None = None
     accepted_at: float | None = None
@@ -161,7 +161,7 @@ def _past(evidence: Evidence, past: PastLoss, pool: str) -> RunnerLoss:
         pool,
         past.first_at,
         Reason.REGISTRATION_INVALIDATED if is_confirmed else Reason.REPLACED_WHILE_OFFLINE,
-        past.missing_at,
+        past.first_404_at,
         past.confirmed_at,
         past.granted_at,
         past.replaced_at,
@@ -179,7 +179,7 @@ def _present(evidence: Evidence, verdict: Verdict, pool: str, now: float) -> Run
         pool,
         lost_since(evidence) or now,
         _proof(evidence),
-        evidence.missing_at,
+        evidence.first_404_at,
         evidence.confirmed_at,
         evidence.granted_at,
         evidence.replaced_at,

@@ -445,8 +445,8 @@ def _events(losses: Sequence[RunnerLoss]) -> dict[tuple[str, str], list[tuple[fl
         runner = each.runner_id
         is_offline = each.proof is Reason.REPLACED_WHILE_OFFLINE
         found["first", "offline" if is_offline else ""].append((each.first_at, runner))
-        if each.missing_at is not None and each.confirmed_at is not None and each.missing_at != each.first_at:
-            found["missing", ""].append((each.missing_at, runner))
+        if each.first_404_at is not None and each.confirmed_at is not None and each.first_404_at != each.first_at:
+            found["missing", ""].append((each.first_404_at, runner))
         if each.confirmed_at is not None:
             found["confirmed", each.proof.value].append((each.confirmed_at, runner))
         if each.granted_at is not None:

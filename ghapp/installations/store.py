@@ -1,4 +1,4 @@
-"""The App's installations: permissions, suspension, names, GitHub's latest answers, data of uninstalled ones.
+"""The App's installations: permissions, suspension, names, GitHub's latest answers and pages, data of uninstalled ones.
 
 Other scopes than organizations are recorded with them, see `Installation`.
 """
@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from redis.asyncio import Redis
 
+from ghapp.installations.etag_page import EtagPage
 from ghapp.installations.installation import Installation, known_as, named_by
 from ghapp.installations.repositories import Repositories
 from ghapp.installations.scope import ScopeKind
@@ -235,6 +236,53 @@ class ScopedRepositories:
         """Records them."""
         row: Any = _repositories.encode(repositories)
         await self._redis.set(keys.repositories(installation), row, ex=REPOSITORIES_SECONDS)
+
+
+PAGES_SECONDS = 2 * 3600
+"""After a page changed. A token is valid for an hour, and all pages count as changed with the next one."""
+
+
+class StoredPage(NamedTuple):
+    """A page as it is stored. Fields are only ever appended."""
+
+    token: str
+    etag: str
+    deflated: bytes
+
+
+_pages = Codec("page", StoredPage)
+
+
+class EtagPages:
+    """Pages of the runner lists of all installations with their ETags, so that an unchanged page costs no rate limit.
+
+    An ETag is valid for one token; with a new token the pages are discarded.
+    """
+
+    def __init__(self, redis: Redis) -> None:
+        self._redis, self._read = redis, RecordReader(redis, _pages)
+
+    async def of(self, installation: int, token: str) -> dict[int, EtagPage]:
+        """Returns the pages of this token (its fingerprint), by number from 1."""
+        key = keys.pages(installation)
+        rows: Any = await self._redis.hgetall(key)
+        stored = await self._read.many(key, rows)
+        return {int(number): EtagPage(row.etag, row.deflated) for number, row in stored.items() if row.token == token}
+
+    async def keep(self, installation: int, token: str, changed: Mapping[int, EtagPage], last: int) -> None:
+        """Stores the changed pages, and deletes those after the last."""
+        known: Any = await self._redis.hkeys(keys.pages(installation))
+        behind = [row for row in known if int(row) > last]
+        rows = {
+            str(number): _pages.encode(StoredPage(token, page.etag, page.deflated)) for number, page in changed.items()
+        }
+        async with self._redis.pipeline(transaction=False) as pipe:
+            if rows:
+                pipe.hset(keys.pages(installation), mapping=rows)  # type: ignore[arg-type]
+                pipe.expire(keys.pages(installation), PAGES_SECONDS)
+            if behind:
+                pipe.hdel(keys.pages(installation), *behind)
+            await pipe.execute()
 
 
 KEPT_SECONDS = 30 * 86_400.0

@@ -84,7 +84,7 @@ def without_proof(records: Sequence[Evidence]) -> list[Evidence]:
     return [
         each
         for each in records
-        if each.registered and not each.listed and (each.missing_at, each.removed_at, each.retired_at) == (None,) * 3
+        if each.registered and not each.listed and (each.first_404_at, each.removed_at, each.retired_at) == (None,) * 3
     ]
 
 

@@ -118,8 +118,7 @@ def _known(runners: Iterable[Evidence], namespace: str, rules: Sequence[Namespac
             continue
         pool = runner_pool(each, rules)
         silent = silent_since(each) if pool in here else None
-        busy = each.is_busy or each.running_job is not None
-        found.append(ListedRunner(each.name, pool, each.first_seen, busy, silent, each.ephemeral))
+        found.append(ListedRunner(each.name, pool, each.first_seen, each.is_at_work, silent, each.ephemeral))
     return found
 
 

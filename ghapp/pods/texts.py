@@ -79,7 +79,8 @@ def _phantoms(fleet: FleetView, now: float) -> str:
 
 def _phantom_row(alike: Sequence[Phantom], absent: Mapping[str, Evidence], fleet: FleetView, now: float) -> str:
     kind, reason = alike[0].kind, alike[0].reason
-    runners = {each.name: each.id for each in fleet.runners if each.name in {one.subject for one in alike}}
+    subjects = {each.subject for each in alike}
+    runners = {each.name: each.id for each in fleet.runners if each.name in subjects}
     places = {
         f"{each.namespace}/{each.subject}" if each.namespace else each.subject: (
             fleet.links.runner(runners[each.subject]) if each.subject in runners else None

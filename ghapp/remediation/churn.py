@@ -183,5 +183,5 @@ def _unexplained(
 def _left_at(evidence: Evidence) -> float:
     """Returns when a runner left: an ephemeral one at the end of its job, any other one when it was first missing."""
     job_ended_at = None if evidence.ephemeral is False else evidence.job_ended_at
-    ends = (evidence.retired_at, job_ended_at, evidence.absent_since, evidence.missing_at)
+    ends = (evidence.retired_at, job_ended_at, evidence.absent_since, evidence.first_404_at)
     return next((at for at in ends if at is not None), 0.0)

@@ -151,7 +151,7 @@ def without_unseen(members: Sequence[FamilyMember], window_start: float) -> list
         for member in members
         for runners in member.pools.values()
         for each, state in runners
-        for at in (each.absent_since, each.missing_at)
+        for at in (each.absent_since, each.first_404_at)
         if state in _AT_STAKE and at is not None and at > window_start
     )
     first = min(missing, default=0.0)

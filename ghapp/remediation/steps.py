@@ -43,7 +43,7 @@ def request_id(installation_id: int, evidence: Evidence) -> str:
     A record that Redis lost in a crash, and a grant that was revoked and given again, lead to the same request.
     """
     is_missing = evidence.confirmed_at is not None
-    loss = f"missing/{evidence.missing_at}" if is_missing else f"offline/{evidence.offline_since}"
+    loss = f"missing/{evidence.first_404_at}" if is_missing else f"offline/{evidence.offline_since}"
     return str(uuid.uuid5(REQUESTS, f"{installation_id}/{evidence.id}/{loss}"))
 
 

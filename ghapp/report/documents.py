@@ -338,7 +338,7 @@ def history(evidence: Evidence, survey: Survey, claim: PodClaim | None = None) -
         (evidence.job_ended_at, "delivery", f"ended job {evidence.job_id}"),
         (evidence.offline_since, "list", "offline"),
         (evidence.absent_since, "list", f"absent from a {read}"),
-        (evidence.missing_at, "get", "404"),
+        (evidence.first_404_at, "get", "404"),
         (evidence.confirmed_at, "get", "404 again, and a complete control list without it"),
         (evidence.back_at, "list", "registered again after an absence"),
         (evidence.retired_at, "claim", "removed on purpose by its controller"),

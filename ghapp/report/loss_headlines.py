@@ -43,7 +43,7 @@ MOST_BLOCKERS = 3
 def loss_headlines(fleet: FleetView, pools: Sequence[PoolView], now: float) -> Iterator[Headline]:
     """Yields one for each pool with lost runners: what happens next to them."""
     demand = {each.pool: each for each in fleet.demand}
-    last_of_all = _last_request([each for pool in pools for each in pool.lost], fleet.whole_fuse)
+    last_of_all = _last_request([each for pool in pools for each in (*pool.lost, *pool.healed)], fleet.whole_fuse)
     for pool in pools:
         if not (lost := pool.lost):
             continue
@@ -52,7 +52,7 @@ def loss_headlines(fleet: FleetView, pools: Sequence[PoolView], now: float) -> I
         unanswered = [each for each in statuses if is_unanswered(each, now, patience)]
         worst = _worst(statuses)
         total = len(pool.members)
-        last_request_at = last_of_all if pool.is_whole_fuse else _last_request(lost, pool.fuse)
+        last_request_at = last_of_all if pool.is_whole_fuse else _last_request((*lost, *pool.healed), pool.fuse)
         step, command = _step(fleet, pool, worst, unanswered, burst, last_request_at)
         progress = _progress(statuses, burst, worst)
         missing = missing_at_once(fleet, pool, now)
@@ -298,18 +298,19 @@ def _next_batch(pool: PoolView, prove_seconds: float, last_request_at: float | N
     by = f"{duration(prove_seconds)} after its last request"
     if last_request_at is not None:
         by = f"by {clock_time(last_request_at + prove_seconds)}"
-    proof = proof_in_words(is_of_all=pool.is_whole_fuse)
-    return (
-        f"the next batch follows when {proof} of this one's successors are online, as far as they can be distinguished "
-        f"from the pool's other new runners; {by} one suffices, and without any the fuse stops"
-    )
+    follows = f"the next batch follows when {proof_in_words(is_of_all=pool.is_whole_fuse)} of"
+    batch_at = pool.fuse.batch_at or 0.0
+    if any((each.evidence.replaced_at or 0.0) >= batch_at for each in pool.lost) or last_request_at is None:
+        proof = f"{follows} this one's successors are online, as far as they can be distinguished from"
+    else:  # the fuse takes fewer newcomers for successors than the surfaces do
+        proof = f"this batch's successors seem to be online; {follows} them are certain not to be"
+    return f"{proof} the pool's other new runners; {by} one suffices, and without any the fuse stops"
 
 
-def _last_request(lost: Iterable[RunnerView], fuse: Fuse) -> float | None:
+def _last_request(runners: Iterable[RunnerView], fuse: Fuse) -> float | None:
     """Returns when the last request of the fuse's present batch was accepted; None if none was."""
-    requested = (each.replacement for each in lost if each.replacement.stage is ReplacementStage.REQUESTED)
-    times = [each.since for each in requested if each.since is not None and each.since >= (fuse.batch_at or 0.0)]
-    return max(times, default=None)
+    times = [each.evidence.replaced_at or 0.0 for each in runners]
+    return max((at for at in times if at > 0.0 and at >= (fuse.batch_at or 0.0)), default=None)
 
 
 def _proven_at(fuse: Fuse) -> float:

@@ -43,7 +43,7 @@ def shards_of(fleet: FleetView, pool: PoolView) -> list[ShardView]:
     found = []
     for shard, runners in members.items():
         online = [each.evidence for each in runners if each.state is State.HEALTHY and each.evidence.online]
-        idle = sum(not each.is_busy and each.running_job is None for each in online)
+        idle = sum(not each.is_at_work for each in online)
         found.append(ShardView(shard, roles.get(shard, Role.UNKNOWN), len(online), idle, len(runners)))
     return sorted(found, key=lambda each: (_RANKS.index(each.role), each.name))
 

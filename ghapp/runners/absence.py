@@ -83,7 +83,7 @@ class RunnerList(NamedTuple):
 
 
 def as_last_read(look: RunnerList, known: Mapping[int, Evidence]) -> RunnerList:
-    """Returns the list with its unreadable rows as GitHub last returned those runners.
+    """Returns the list with its unreadable rows as GitHub last showed those runners.
 
     Such a runner is registered: it is not missing, and nothing else is known to have changed. A runner that was never
     read stays unreadable.
@@ -233,7 +233,7 @@ def folds_of_get(answer: Registration | None, at: float, survey: Survey | None =
     def fold(evidence: Evidence | None) -> Evidence | None:
         known = call_answered(evidence)
         if answer is not None:
-            return observations.registration_seen(known, answer, at, listed=False)
+            return observations.registration_seen(known, answer, at, by=observations.SeenBy.GET)
         return None if known is None else observations.get_missed(known, at, survey)
 
     return fold
@@ -274,7 +274,7 @@ def not_yet_queried(records: Iterable[Evidence], survey: Survey, now: float, lim
     found = [
         each
         for each in suspects(records, survey, now, limits)
-        if (each.missing_at is None or each.missing_at > now)  # a first 404 in the future is none
+        if (each.first_404_at is None or each.first_404_at > now)  # a first 404 in the future is none
         and not (runs_a_job(each, now) and now - missing_since(each) < limits.startup_seconds)
         and may_call(each, now)
     ]
@@ -304,7 +304,7 @@ def due(records: Iterable[Evidence], survey: Survey, now: float, limits: Limits)
     return {
         each.id: each
         for each in suspects(records, survey, now, limits)
-        if each.missing_at is not None and now - each.missing_at >= _patience(each, limits) and may_call(each, now)
+        if each.first_404_at is not None and now - each.first_404_at >= _patience(each, limits) and may_call(each, now)
     }
 
 
@@ -321,7 +321,7 @@ def due_in_sweep(
     return {
         runner_id: each
         for runner_id, each in due(records, survey, now, limits).items()
-        if runner_id not in look.runners and each.missing_at is not None and each.missing_at < began
+        if runner_id not in look.runners and each.first_404_at is not None and each.first_404_at < began
     }
 
 
@@ -345,9 +345,9 @@ def _due_at(absent: Iterable[Evidence], limits: Limits) -> list[float]:
     That is when the first 404 is old enough, and after failed calls when the next one is due.
     """
     return [
-        max(each.missing_at + _patience(each, limits), retry_at(each) or 0.0)
+        max(each.first_404_at + _patience(each, limits), retry_at(each) or 0.0)
         for each in absent
-        if each.missing_at is not None
+        if each.first_404_at is not None
     ]
 
 
@@ -429,7 +429,7 @@ def may_rely_on(asked_at: float, suspects: Iterable[Evidence], now: float, memor
         now: epoch seconds.
         memory_seconds: maximum age of the answer.
     """
-    first_404s = [each.missing_at for each in suspects if each.missing_at is not None]
+    first_404s = [each.first_404_at for each in suspects if each.first_404_at is not None]
     return 0 <= now - asked_at <= memory_seconds and all(asked_at >= at for at in first_404s)
 
 
@@ -472,7 +472,7 @@ def confirmed(suspect: Evidence, answer: Registration | None, at: float) -> Fold
 
     def fold(evidence: Evidence | None) -> Evidence | None:
         known = call_answered(evidence)
-        if known is None or known.missing_at != suspect.missing_at:
+        if known is None or known.first_404_at != suspect.first_404_at:
             return known  # the runner was seen since its first 404 was due, and a 404 since then is its first one
         return observations.absence_confirmed(known, at)
 
@@ -495,7 +495,8 @@ def _listed(seen_as: Registration, at: float, usable: bool, evidence: Evidence |
             is_old = at <= max(removed_at, missing_since(evidence) + STALE_LIST_SECONDS)
         if is_old:
             return evidence
-    return observations.registration_seen(evidence, seen_as, at, listed=usable, alone=False)
+    by = observations.SeenBy.LIST if usable else observations.SeenBy.FLAWED_LIST
+    return observations.registration_seen(evidence, seen_as, at, by=by)
 
 
 def _unlisted(

@@ -54,7 +54,7 @@ def sweep(org: str | None, *, dry_run: bool) -> None:
 
     Example: ghapp sweep --org acme --dry-run
     """
-    settings = settings_here()
+    settings = settings_here(over_http=True)
     if settings.url is not None:
         if dry_run:
             raise click.UsageError("--dry-run does not work over GHAPP_URL: the server's sweep acts as its mode says")

@@ -338,16 +338,16 @@ def may_have_begun_a_job(evidence: Evidence, gaps: Sequence[DeliveryGap], survey
 def left_in_gap(evidence: Evidence, gaps: Sequence[DeliveryGap], survey: Survey) -> bool:
     """True if deliveries of the time in which an absent runner left are missing or late.
 
-    It left between the last list that returned it and the first that lacked it.
+    It left between the last list that showed it and the first that lacked it.
     """
     lacked_at = missing_since(evidence)
-    returned_at, last_returned_at = lacked_at - LIST_LASTS_SECONDS, evidence.last_registered_at
-    if last_returned_at is not None and last_returned_at <= lacked_at:
-        returned_at = max(returned_at, last_returned_at)
+    shown_at, last_shown_at = lacked_at - LIST_LASTS_SECONDS, evidence.last_shown_at
+    if last_shown_at is not None and last_shown_at <= lacked_at:
+        shown_at = max(shown_at, last_shown_at)
     for begin, end in survey.blind:
-        if begin <= returned_at <= end:
-            returned_at = min(returned_at, begin)
-    return overlaps(gaps, returned_at, lacked_at)
+        if begin <= shown_at <= end:
+            shown_at = min(shown_at, begin)
+    return overlaps(gaps, shown_at, lacked_at)
 
 
 def overlaps(gaps: Sequence[DeliveryGap], since: float, until: float) -> bool:

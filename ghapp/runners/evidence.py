@@ -2,6 +2,15 @@
 
 Both are values; the functions of `observations` and `absence` add to them. Times are epoch seconds (float); None means
 never.
+
+Whether a runner is at work has several answers:
+
+- `is_busy`: GitHub shows it busy, and not by its last job alone.
+- `running_job`: a delivery reported the job's start and not its end, be it years ago.
+- `is_at_work`: one of these two, as it is shown to people.
+- `may_be_at_work`: as `is_busy`, but an ephemeral runner stays so until its only job is known to be over.
+- `verdict.runs_a_job`, `verdict.may_run_an_unknown_job`: what vouches for the runner: a `running_job` that is not older
+  than the longest job, or one that no delivery named while the runner `may_be_at_work`.
 """
 
 from __future__ import annotations
@@ -23,7 +32,7 @@ class PastLoss(NamedTuple):
     Attributes:
         first_at: the first evidence.
         ended_at: when the runner was seen again.
-        missing_at: the first GET that answered 404.
+        first_404_at: the first GET that answered 404.
         confirmed_at: the second one; None if the runner was replaced because it was offline.
         granted_at: when its replacement was granted.
         replaced_at: when the request for its replacement was accepted.
@@ -33,7 +42,7 @@ class PastLoss(NamedTuple):
 
     first_at: float
     ended_at: float
-    missing_at: float | None = None
+    first_404_at: float | None = None
     confirmed_at: float | None = None
     granted_at: float | None = None
     replaced_at: float | None = None
@@ -83,7 +92,7 @@ class Evidence(NamedTuple):
     What every runner has comes first: a row ends with its last field that has not its default.
     """
 
-    # ---- its registration, as GitHub last returned it
+    # ---- its registration, as GitHub last showed it
 
     id: int
     name: str
@@ -96,18 +105,18 @@ class Evidence(NamedTuple):
     group_id: int | None = None
     version: str | None = None
     registered: bool = False
-    """True once GitHub has returned its registration. Only registered runners can be lost."""
+    """True once GitHub has shown its registration. Only registered runners can be lost."""
     listed: bool = False
     """True if the last complete list had the runner; its observation is then as old as that sweep."""
     observed_at: float | None = None
-    """When GitHub last returned this runner, alone or in a list. Sweeps that change nothing do not update it."""
+    """When GitHub last showed this runner, alone or in a list. Sweeps that change nothing do not update it."""
     online: bool = False
     busy: bool = False
-    """As GitHub last returned it; see `is_busy`."""
+    """As GitHub last showed it; see `is_busy`."""
     was_online: bool = False
     """True if the runner has been online or busy since it registered."""
     was_busy: bool = False
-    """True once GitHub has returned it busy; see `may_be_at_work`."""
+    """True once GitHub has shown it busy; see `may_be_at_work`."""
     offline_since: float | None = None
     outdated_at: float | None = None
     """Since when GitHub gives this ephemeral runner no jobs because of its version; see `outdated`."""
@@ -144,12 +153,12 @@ class Evidence(NamedTuple):
     """Start of the first list with page churn that lacked the runner; None once the runner was seen again."""
     omissions: int = 0
     """How many lists in a row lacked the runner although its GET found it."""
-    missing_at: float | None = None
+    first_404_at: float | None = None
     """Time of the first GET that answered 404; `confirm_seconds` counts from it."""
     confirmed_at: float | None = None
     """Time of the second GET that answered 404, with all other conditions of the confirmation met."""
-    last_registered_at: float | None = None
-    """When GitHub last returned the registration of an absent runner; None while it is present."""
+    last_shown_at: float | None = None
+    """When GitHub last showed the registration of an absent runner; None while it is present."""
     deliveries_behind_at: float | None = None
     """When the confirmation of an absence was first deferred because deliveries were missing or late. Belongs to an
     earlier absence if it is before the present one."""
@@ -213,18 +222,23 @@ class Evidence(NamedTuple):
         return max(signs, default=None)
 
     @property
-    def returned_at(self) -> float | None:
-        """When GitHub last returned its registration, absent or not. Lists that changed nothing do not count."""
-        return self.observed_at if self.last_registered_at is None else self.last_registered_at
+    def shown_at(self) -> float | None:
+        """When GitHub last showed its registration, absent or not. Lists that changed nothing do not count."""
+        return self.observed_at if self.last_shown_at is None else self.last_shown_at
 
     @property
     def is_busy(self) -> bool:
-        """True if GitHub returned it busy later than in the second in which its known job ended.
+        """True if GitHub showed it busy later than in the second in which its known job ended.
 
         That job, or another one, is running.
         """
-        ended_at, returned_at = self.job_ended_at, self.returned_at
-        return self.busy and (ended_at is None or (returned_at is not None and returned_at > ended_at + SECOND))
+        ended_at, shown_at = self.job_ended_at, self.shown_at
+        return self.busy and (ended_at is None or (shown_at is not None and shown_at > ended_at + SECOND))
+
+    @property
+    def is_at_work(self) -> bool:
+        """True if GitHub shows it busy, or a delivery reported the start of a job and not its end."""
+        return self.is_busy or self.running_job is not None
 
     @property
     def may_be_at_work(self) -> bool:
@@ -245,12 +259,12 @@ class Evidence(NamedTuple):
 
 def is_absent(evidence: Evidence) -> bool:
     """True if GitHub last reported the runner as missing."""
-    return evidence.absent_since is not None or evidence.missing_at is not None
+    return evidence.absent_since is not None or evidence.first_404_at is not None
 
 
 def missing_since(evidence: Evidence) -> float:
     """Returns when GitHub first reported an absent runner as missing: by a list, or by a 404 (epoch seconds)."""
-    times = [at for at in (evidence.absent_since, evidence.missing_at) if at is not None]
+    times = [at for at in (evidence.absent_since, evidence.first_404_at) if at is not None]
     return min(times)
 
 

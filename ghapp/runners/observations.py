@@ -7,6 +7,7 @@ are epoch seconds.
 
 from __future__ import annotations
 
+from enum import Enum, auto
 from functools import partial
 from math import inf
 from typing import Protocol
@@ -47,14 +48,25 @@ def _late(evidence: Evidence, at: float) -> bool:
     return evidence.observed_at is not None and at < evidence.observed_at <= at + OVERTAKING_SECONDS
 
 
-def _still_retired(evidence: Evidence, at: float, *, listed: bool, alone: bool) -> float | None:
+class SeenBy(Enum):
+    """How GitHub showed a registration."""
+
+    LIST = auto()
+    """In a complete list."""
+    FLAWED_LIST = auto()
+    """In a list that is not complete, or contradicts itself."""
+    GET = auto()
+    """Alone."""
+
+
+def _still_retired(evidence: Evidence, at: float, by: SeenBy) -> float | None:
     """Returns None once GitHub contradicts the controller's report, by a GET or a complete list."""
     retired_at = evidence.retired_at
     if retired_at is not None and retired_at > at + OVERTAKING_SECONDS:
         return at  # by a clock that was set back since
     if retired_at is None or at <= retired_at + REPORT_SETTLES_SECONDS:
         return retired_at
-    return None if alone or listed else retired_at
+    return retired_at if by is SeenBy.FLAWED_LIST else None
 
 
 def _retired_despite_job(retired_at: float | None, started_at: float | None) -> float | None:
@@ -110,7 +122,7 @@ def _is_unchanged(evidence: Evidence, registration: Registration, at: float) -> 
         and evidence.group_id == registration.group_id
         and evidence.version == registration.version
         and evidence.absent_since is None
-        and evidence.missing_at is None
+        and evidence.first_404_at is None
         and evidence.retired_at is None
         and evidence.reregistered_as is None
         and evidence.missing_from_partial_list_at is None
@@ -131,14 +143,14 @@ def _past_loss(evidence: Evidence, at: float) -> PastLoss | None:
     is_lost = evidence.confirmed_at is not None or evidence.removed_at is not None
     if not is_lost or evidence.incident is not None or evidence.past_loss is not None:
         return evidence.past_loss
-    known = [each for each in (evidence.absent_since, evidence.missing_at) if each is not None]
+    known = [each for each in (evidence.absent_since, evidence.first_404_at) if each is not None]
     if evidence.confirmed_at is None and evidence.offline_since is not None:
         known.append(evidence.offline_since)
     first_at = min(known, default=at)
     return PastLoss(
         first_at=first_at,
         ended_at=max(at, first_at, evidence.confirmed_at or at),  # what shows it may be from before the loss
-        missing_at=evidence.missing_at,
+        first_404_at=evidence.first_404_at,
         confirmed_at=evidence.confirmed_at,
         granted_at=evidence.granted_at,
         replaced_at=evidence.replaced_at,
@@ -152,24 +164,20 @@ def first_observation(runner_id: int, name: str, at: float) -> Evidence:
     return Evidence(id=runner_id, name=name, first_seen=at)
 
 
-def registration_seen(
-    evidence: Evidence | None, seen: Registration, at: float, *, listed: bool, alone: bool | None = None
-) -> Evidence:
-    """GitHub returned the registration, in a complete list (`listed`), in another list, or `alone`. Ends any absence.
+def registration_seen(evidence: Evidence | None, seen: Registration, at: float, *, by: SeenBy) -> Evidence:
+    """GitHub showed the registration. Ends any absence.
 
-    Without `alone`, what is not `listed` was returned alone. Returns the same object if nothing but the time of a
-    listed runner changed: the survey has that time.
+    Returns the same object if nothing but the time of a listed runner changed: the survey has that time.
     """
-    alone = not listed if alone is None else alone
     if evidence is None:
         evidence = first_observation(seen.id, seen.name, at)
     if seen.busy and not evidence.was_busy:
         evidence = _work_seen(evidence, at)
     if _late(evidence, at):
-        return _with_last_return(evidence, seen, at)
+        return _shown_before_absence(evidence, seen, at)
     if not seen.labels_complete and evidence.labels:
         seen = seen._replace(labels=evidence.labels, custom_labels=evidence.custom_labels)
-    if listed and _is_unchanged(evidence, seen, at):
+    if by is SeenBy.LIST and _is_unchanged(evidence, seen, at):
         return evidence
     # Back from an absence, or online: what was granted, for the absence or for being offline, is cancelled.
     is_moot = is_absent(evidence) or (seen.online and evidence.removed_at is None)
@@ -187,16 +195,16 @@ def registration_seen(
         group_id=seen.group_id,
         version=seen.version,
         registered=True,
-        listed=listed or evidence.listed,
+        listed=by is SeenBy.LIST or evidence.listed,
         observed_at=at,
         online=seen.online,
         busy=seen.busy,
         was_online=evidence.was_online or seen.online or seen.busy,
         offline_since=offline_since,
-        back_at=at if evidence.missing_at is not None else evidence.back_at,
-        was_lost=evidence.was_lost if evidence.missing_at is None else _was_confirmed(evidence),
-        retired_at=_still_retired(evidence, at, listed=listed, alone=alone),
-        omissions=_omissions(evidence) if alone else 0,
+        back_at=at if evidence.first_404_at is not None else evidence.back_at,
+        was_lost=evidence.was_lost if evidence.first_404_at is None else _was_confirmed(evidence),
+        retired_at=_still_retired(evidence, at, by),
+        omissions=_omissions(evidence) if by is SeenBy.GET else 0,
     )
 
 
@@ -214,14 +222,14 @@ def _without_absence(evidence: Evidence) -> Evidence:
     return evidence._replace(
         absent_since=None,
         absent_of=None,
-        missing_at=None,
+        first_404_at=None,
         confirmed_at=None,
         unconfirmed_at=None,
         reregistered_as=None,
         missing_from_partial_list_at=None,
         remains=None,
         not_needed_at=None,
-        last_registered_at=None,
+        last_shown_at=None,
     )
 
 
@@ -261,7 +269,7 @@ def _unconfirmed(evidence: Evidence, at: float) -> Evidence:
 
 
 def _work_seen(evidence: Evidence, at: float) -> Evidence:
-    """GitHub returned it busy, be it before answers that are on record already: an ephemeral runner has its one job."""
+    """GitHub showed it busy, be it before answers that are on record already: an ephemeral runner has its one job."""
     return _unconfirmed_if_at_work(evidence._replace(was_busy=True), at)
 
 
@@ -271,50 +279,50 @@ def _unconfirmed_if_at_work(evidence: Evidence, at: float) -> Evidence:
     return _unconfirmed(evidence, at) if is_revoked else evidence
 
 
-def _with_last_return(evidence: Evidence, seen: Registration, at: float) -> Evidence:
-    """GitHub returned the registration before an absence that is on record already: a list takes a minute to read.
+def _shown_before_absence(evidence: Evidence, seen: Registration, at: float) -> Evidence:
+    """GitHub showed the registration before an absence that is on record already: a list takes a minute to read.
 
-    It ends nothing, but what GitHub returned last decides whether the runner may be at work: a busy one is not lost
-    until its job is known to be over. A return between two answers that it is missing leaves the later one alone.
+    It ends nothing, but what GitHub showed last decides whether the runner may be at work: a busy one is not lost
+    until its job is known to be over. One between two answers that it is missing leaves the later one alone.
     """
     if not is_absent(evidence):
         return evidence
     if at > missing_since(evidence):
-        return _missing_after_return(evidence, seen, at)
-    returned_at = evidence.last_registered_at
-    if returned_at is None or not returned_at < at < missing_since(evidence):
+        return _missing_again(evidence, seen, at)
+    shown_at = evidence.last_shown_at
+    if shown_at is None or not shown_at < at < missing_since(evidence):
         return evidence
     was_online = evidence.was_online or seen.online or seen.busy
-    return _unconfirmed_if_at_work(evidence._replace(busy=seen.busy, last_registered_at=at, was_online=was_online), at)
+    return _unconfirmed_if_at_work(evidence._replace(busy=seen.busy, last_shown_at=at, was_online=was_online), at)
 
 
-def _missing_after_return(evidence: Evidence, seen: Registration, at: float) -> Evidence:
-    """GitHub returned the registration after it was first missing, and before it was last: only that answer counts.
+def _missing_again(evidence: Evidence, seen: Registration, at: float) -> Evidence:
+    """GitHub showed the registration after it was first missing, and before it was last: only that answer counts.
 
     Sweeps and confirmations hold different locks, so that a list may be recorded after a GET that was sent later. What
     was removed stays so: it was looked for again just before that.
     """
     if evidence.removed_at is not None:
         return evidence
-    was_asked, unlisted_since = evidence.missing_at is not None, evidence.absent_since
+    was_asked, unlisted_since = evidence.first_404_at is not None, evidence.absent_since
     if unlisted_since is None or unlisted_since < at:
         unlisted_since = None if was_asked else evidence.observed_at
     return _unconfirmed(evidence, at)._replace(
-        missing_at=evidence.observed_at if was_asked else None,
+        first_404_at=evidence.observed_at if was_asked else None,
         absent_since=unlisted_since,
         busy=seen.busy,
-        last_registered_at=at,
+        last_shown_at=at,
         was_online=evidence.was_online or seen.online or seen.busy,
     )
 
 
-def _last_returned_at(evidence: Evidence, survey: Survey | None) -> float | None:
-    """Returns when GitHub last returned the registration, for the record of an absence.
+def _last_shown_at(evidence: Evidence, survey: Survey | None) -> float | None:
+    """Returns when GitHub last showed the registration, for the record of an absence.
 
     `survey` is the one before: it has the time of the last list, which a list that changed nothing did not record.
     """
     if is_absent(evidence):
-        return evidence.last_registered_at
+        return evidence.last_shown_at
     return evidence.observed_at if survey is None else observed_at(evidence, survey)
 
 
@@ -330,10 +338,8 @@ def unlisted(evidence: Evidence, at: float, total: int | None, survey: Survey | 
         return evidence
     if evidence.absent_since is not None or _was_found_lately(evidence, at):
         return evidence._replace(listed=False) if evidence.listed else evidence
-    returned_at = _last_returned_at(evidence, survey)
-    return evidence._replace(
-        listed=False, observed_at=at, absent_since=at, absent_of=total, last_registered_at=returned_at
-    )
+    shown_at = _last_shown_at(evidence, survey)
+    return evidence._replace(listed=False, observed_at=at, absent_since=at, absent_of=total, last_shown_at=shown_at)
 
 
 def _was_found_lately(evidence: Evidence, at: float) -> bool:
@@ -365,14 +371,14 @@ def get_missed(evidence: Evidence, at: float, survey: Survey | None = None) -> E
     """A GET answered 404. The first 404 only starts the clock; it also makes a hint of a list with page churn."""
     if not evidence.registered or _late(evidence, at):
         return evidence
-    missing_at = at if evidence.missing_at is None else min(at, evidence.missing_at)
+    first_404_at = at if evidence.first_404_at is None else min(at, evidence.first_404_at)
     absent_since = evidence.missing_from_partial_list_at if evidence.absent_since is None else evidence.absent_since
     return evidence._replace(
         listed=False,
         observed_at=at,
-        missing_at=missing_at,
+        first_404_at=first_404_at,
         absent_since=absent_since,
-        last_registered_at=_last_returned_at(evidence, survey),
+        last_shown_at=_last_shown_at(evidence, survey),
     )
 
 
@@ -383,11 +389,11 @@ def absence_confirmed(evidence: Evidence, at: float) -> Evidence:
     asked just before the confirmation, answered that the known job was over before the runner was last listed busy: it
     has taken a job since that no delivery named.
     """
-    if evidence.missing_at is None or evidence.confirmed_at is not None or runs_a_job(evidence, at):
+    if evidence.first_404_at is None or evidence.confirmed_at is not None or runs_a_job(evidence, at):
         return evidence
-    if at - evidence.missing_at < unknown_job_seconds(evidence):
+    if at - evidence.first_404_at < unknown_job_seconds(evidence):
         return evidence
-    if at <= evidence.missing_at:
+    if at <= evidence.first_404_at:
         return evidence  # the same answer again, or an answer from before the runner was last seen
     return evidence._replace(confirmed_at=at, observed_at=evidence.observed_at if _late(evidence, at) else at)
 
@@ -561,14 +567,14 @@ def removed(evidence: Evidence, at: float, granted: Evidence | None = None, *, w
     """Its registration was deleted by our own DELETE (`was_deleted`: it answered 204), or was already gone.
 
     `granted` is the record for which the DELETE was sent. If a job that was reported in the meantime revoked the grant,
-    the runner must still be replaced when that job is over. If GitHub returned the runner in the meantime, a DELETE
+    the runner must still be replaced when that job is over. If GitHub showed the runner in the meantime, a DELETE
     that answered 404 is no part of the absence that was confirmed: what is missing now needs a confirmation of its own.
     """
     if evidence.removed_at is not None:
         return evidence
     known = evidence
     if granted is not None and evidence.granted_at is None:
-        if not was_deleted and (evidence.returned_at or 0.0) > (granted.returned_at or 0.0):
+        if not was_deleted and (evidence.shown_at or 0.0) > (granted.shown_at or 0.0):
             return evidence
         known = granted
     return evidence._replace(

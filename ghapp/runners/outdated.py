@@ -41,12 +41,12 @@ def ended_without_job(evidence: Evidence) -> bool:
 
     False if the cluster shows that its process runs, and for a runner that ghapp has begun to replace.
     """
-    outdated_at, last_registered_at = evidence.outdated_at, evidence.last_registered_at
-    if outdated_at is None or last_registered_at is None or not is_absent(evidence) or not _is_unused(evidence):
+    outdated_at, last_shown_at = evidence.outdated_at, evidence.last_shown_at
+    if outdated_at is None or last_shown_at is None or not is_absent(evidence) or not _is_unused(evidence):
         return False
     is_begun = evidence.granted_at is not None or evidence.removed_at is not None
     is_running = evidence.remains is not None and evidence.remains.kind not in PROCESS_ENDED
-    is_at_once = outdated_at <= missing_since(evidence) and last_registered_at - outdated_at <= WITHOUT_JOB_SECONDS
+    is_at_once = outdated_at <= missing_since(evidence) and last_shown_at - outdated_at <= WITHOUT_JOB_SECONDS
     return is_at_once and not is_begun and not is_running
 
 

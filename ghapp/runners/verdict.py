@@ -218,7 +218,7 @@ def unknown_job_seconds(evidence: Evidence) -> float:
     if not may_run_an_unknown_job(evidence):
         return 0.0
     ended_at = evidence.job_ended_at
-    is_doubtful = ended_at is not None and (evidence.returned_at or 0.0) <= ended_at + STALE_LIST_SECONDS
+    is_doubtful = ended_at is not None and (evidence.shown_at or 0.0) <= ended_at + STALE_LIST_SECONDS
     return DOUBTFUL_JOB_SECONDS if is_doubtful else LONGEST_JOB_SECONDS
 
 
@@ -227,7 +227,7 @@ def is_spent(evidence: Evidence) -> bool:
 
     An ephemeral runner whose job ended never takes another job, whatever the job's result. A busy ephemeral runner
     whose job no delivery reported counts as ended once it is absent, unless the cluster shows its container running;
-    so does one that GitHub returned idle after that, for it takes no second job.
+    so does one that GitHub showed idle after that, for it takes no second job.
     If GitHub does not report whether a runner is ephemeral, a job must have ended; a runner that stays registered
     after its job is known to be persistent.
     """
@@ -290,14 +290,13 @@ def _known_from_deliveries(evidence: Evidence, *, stale: bool) -> _Judged:
 def _present(evidence: Evidence, survey: Survey, now: float, limits: Limits) -> _Judged:
     since = silent_since(evidence)
     if since is None:
-        if evidence.is_busy or evidence.running_job is not None:
+        if evidence.is_at_work:
             return State.HEALTHY, Reason.BUSY, evidence.job_started_at or evidence.observed_at
         if evidence.back_at is not None and now - evidence.back_at <= limits.stale_seconds:
             return State.HEALTHY, Reason.BACK_FROM_ABSENCE, evidence.back_at
         return State.HEALTHY, Reason.ONLINE, evidence.observed_at
     offline_for = covered_seconds(survey, since, now)
-    at_work = evidence.is_busy or evidence.running_job is not None
-    if at_work and offline_for <= limits.offline_seconds + JOB_LEASE_SECONDS:
+    if evidence.is_at_work and offline_for <= limits.offline_seconds + JOB_LEASE_SECONDS:
         return State.HEALTHY, Reason.BUSY, evidence.job_started_at or evidence.observed_at
     if offline_for <= limits.offline_seconds:
         return State.HEALTHY, Reason.OFFLINE_BRIEFLY, since

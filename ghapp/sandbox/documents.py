@@ -252,7 +252,7 @@ def job_document(job: SandboxJob, url: str) -> Document:
         "run_attempt": job.attempt,
         "node_id": f"CR_{job.id}",
         "workflow_name": WORKFLOW,
-        "head_branch": job.repository.default_branch,
+        "head_branch": job.branch or job.repository.default_branch,
         "head_sha": job.head_sha,
         "url": f"{api}/actions/jobs/{job.id}",
         "html_url": f"{web}/job/{job.id}",

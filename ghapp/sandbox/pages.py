@@ -259,6 +259,7 @@ def _facts(job: SandboxJob) -> str:
         "Labels": ", ".join(job.labels),
         "Runner": job.runner_name or "none",
         "Attempt": str(job.attempt),
+        "Branch": job.branch or job.repository.default_branch,
         "Commit": job.head_sha,
         "Created": rfc3339(job.created_at),
         "Started": "not yet" if job.started_at is None else rfc3339(job.started_at),

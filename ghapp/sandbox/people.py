@@ -54,11 +54,18 @@ PEOPLE = (
     Person("olga", 104, outside=True, repositories=("api",)),
     Person("sam", 103),
 )
-"""The owner, the member, the outside collaborator and the stranger. `mona` is also the sender of every delivery."""
+"""The owner, the member, the outside collaborator and the stranger. `mona` is also the sender of all
+deliveries that are not about jobs."""
 
 
 READ_BY_MEMBERS = frozenset(name for person in PEOPLE if person.member for name in person.repositories or ())
 """The repositories of an organization that its members read."""
+
+
+def author_of(repository: str, number: int) -> Person:
+    """Returns who triggered a run by its number: one after the other of those who may read the repository."""
+    readers = [each for each in PEOPLE if each.owns or repository in (each.repositories or ())]
+    return readers[number % len(readers)]
 
 
 def person_called(login: str | None) -> Person | None:

@@ -11,14 +11,14 @@ from typing import Literal
 from ghapp.sandbox.apps import App, SandboxHook
 from ghapp.sandbox.config import OrgConfig, PoolConfig, SandboxConfig
 from ghapp.sandbox.deliveries import Deliveries
-from ghapp.sandbox.documents import AccountDocuments, check_run_document
+from ghapp.sandbox.documents import AccountDocuments, Document, check_run_document
 from ghapp.sandbox.faults import Faults
 from ghapp.sandbox.fleet.jobs import SandboxRepository
 from ghapp.sandbox.fleet.life import FleetLife
 from ghapp.sandbox.fleet.runners import FleetEvent, JobMoved, Runner, RunnerEnded, VersionSchedule
 from ghapp.sandbox.ledger import Ledger
 from ghapp.sandbox.organizations import Directory, ElsewhereRegistered, Organization
-from ghapp.sandbox.people import Authorizations, person_called
+from ghapp.sandbox.people import Authorizations, author_of, person_called
 from ghapp.sandbox.ratelimits import RateLimits
 from ghapp.sandbox.runner_list import RunnerPlace, ShownRunners
 from ghapp.sandbox.webhook_events import WebhookEvents, check_run_event, workflow_job
@@ -28,6 +28,7 @@ FIRST_RUNNER_ID = 1_001
 FIRST_ORGANIZATION_ID = 5_001
 FIRST_REPOSITORY_ID = 800_001
 FIRST_ENTERPRISE_ID = 2_001
+BOT_ID = 1_901
 
 
 class SandboxClock:
@@ -181,8 +182,8 @@ class World:
         document = check_run_document(check_run_id, posted, repository, self.documents.app(app), self.url)
         moment = self.stated(self.now())
         body = check_run_event(action, document, repository, self.url, moment, identifier=identifier)
-        if (person := person_called(by)) is not None:
-            body["sender"] = self.documents.account(person.login, person.id, kind="User")
+        if by is not None:
+            body["sender"] = self._account(by)
         self.webhook_events.event(org, "check_run", body, repository=repository, app=app)
 
     def press_button(
@@ -207,10 +208,18 @@ class World:
     def _send(self, org: Organization, event: FleetEvent) -> None:
         if isinstance(event, JobMoved):
             job = event.job.with_clock_ahead(self.clock.github_ahead)
-            body = workflow_job(event.action, job, self.url)
+            author = job.rerun_by or author_of(job.repository.name, job.run_id).login
+            body = workflow_job(event.action, job, self.url) | {"sender": self._account(author)}
             self.webhook_events.event(org, "workflow_job", body, repository=job.repository)
         else:
             self._note(event)
+
+    def _account(self, login: str) -> Document:
+        """Returns the account of a person, or of an App that acts."""
+        person = person_called(login)
+        if person is None:
+            return self.documents.account(login, BOT_ID, "Bot")
+        return self.documents.account(login, person.id, "User")
 
     def _note(self, event: FleetEvent) -> None:
         if isinstance(event, JobMoved):

@@ -231,7 +231,7 @@ def _pool(pool: PoolView, waiting: int) -> ScannedPoolDocument:
         for each in pool.members
         if each.evidence.online and each.state not in (State.SUSPECT, State.STARTING)
     ]
-    busy = sum(each.is_busy or each.running_job is not None for each in online)
+    busy = sum(each.is_at_work for each in online)
     return {
         "pool": pool.name,
         "runners": len(pool.members),

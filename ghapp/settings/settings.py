@@ -53,6 +53,9 @@ DEFAULT_LISTEN = "127.0.0.1:8000"
 VARIABLES = (*CREDENTIALS, *ADDRESSES)
 """All variables of `ghapp`."""
 
+OF_CLIENTS = ("GHAPP_URL", "GHAPP_TOKEN", "GHAPP_PUBLIC_URL", "GHAPP_LOG_FORMAT")
+"""Those that a command needs which asks a server; the others may be the server's own, as they are on its machine."""
+
 CLUSTER = ("KUBECONFIG", "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT")
 """Kubernetes' own variables, which say how to reach a cluster, from outside or from one of its pods."""
 

@@ -16,7 +16,7 @@ from ghapp.deliveries.log_store import DeliveryStatus
 from ghapp.deliveries.store import Ask, Inbox
 from ghapp.gate.store import GateChecks, Shards
 from ghapp.incidents.store import HistoryStore, Incidents, SettledSweeps
-from ghapp.installations.store import Installations, InstallationStates, ScopedRepositories, UninstalledData
+from ghapp.installations.store import EtagPages, Installations, InstallationStates, ScopedRepositories, UninstalledData
 from ghapp.leaks.store import Leaks
 from ghapp.notifications.event_store import Events
 from ghapp.notifications.store import Notifications
@@ -30,7 +30,6 @@ from ghapp.runners.store import Runners
 from ghapp.store.audit import AuditLog
 from ghapp.store.budget import Budget, SharedRateLimits
 from ghapp.store.connect import connect
-from ghapp.store.etag_pages import EtagPages
 from ghapp.store.github_tokens import EnterpriseTokens
 from ghapp.store.heartbeats import Heartbeats
 from ghapp.store.left_out import LeftOutRecords

@@ -23,15 +23,22 @@ from ghapp.terminal.tables import (
     new_table,
     to_the_second,
 )
-from ghapp.untrusted_text import visible
+from ghapp.untrusted_text import cut_to, visible
 from ghapp.wording import counted
 from ghapp.workflow_jobs.demand import NO_POOL
 from ghapp.workflow_jobs.explanation import usual_wait
+from ghapp.workflow_jobs.job import SHORTEST_SHA
 from ghapp.workflow_jobs.labels import labels_text
-from ghapp.workflow_jobs.texts import KNOWN_JOBS, failure_of_job
+from ghapp.workflow_jobs.texts import KNOWN_JOBS, failure_of_job, origin_text
 
 MOST_EXPLANATIONS = 5
 """Below a list of jobs; `ghapp why` has the whole one of each job."""
+
+LONGEST_BRANCH = 24
+"""Maximum characters of a branch in a table; the end of a longer one is left out."""
+
+OPTIONAL = ("runner", "commit", "workflow / job", "pool", "by", "repository")
+"""Columns that a narrow terminal does not show, in the order in which they are left out."""
 
 STATE_COLOURS = {"queued": "yellow", "running": "green", "over": "bright_black"}
 
@@ -39,7 +46,8 @@ STATE_COLOURS = {"queued": "yellow", "running": "green", "over": "bright_black"}
 def jobs_table(documents: Sequence[Mapping[str, Any]], limit: int, now: float) -> RenderableType:
     """Returns a row per job, up to `limit`, and counts of all; `now` is in epoch seconds."""
     shown = documents[:limit]
-    rows = new_table("org", "pool", "job", "repository", "workflow / job", "state", "since", "reason", "runner")
+    origin = ("repository", "branch", "commit", "by")
+    rows = new_table("org", "pool", "job", *origin, "workflow / job", "state", "since", "reason", "runner")
     for each in shown:
         cause = "" if each["death"] is None else each["death"]["cause"]
         failure = failure_text(each["conclusion"] or "", each["failed_by"], cause)
@@ -51,6 +59,9 @@ def jobs_table(documents: Sequence[Mapping[str, Any]], limit: int, now: float) -
                 each["pool"] or labels_text(each["labels"]),
                 str(each["job_id"]),
                 each["repository"],
+                cut_to(each["head_branch"], LONGEST_BRANCH),
+                each["head_sha"][:SHORTEST_SHA],
+                each["actor"],
                 full_name(each),
                 state,
             ),
@@ -58,7 +69,7 @@ def jobs_table(documents: Sequence[Mapping[str, Any]], limit: int, now: float) -
         )
     parts: list[RenderableType] = [
         count_line(len(shown), len(documents), "job", Counter(each["state"] for each in documents)),
-        ShrinkingTable(rows, [*constant_column("org", shown), "runner", "workflow / job", "pool"]),
+        ShrinkingTable(rows, [*constant_column("org", shown), *OPTIONAL]),
         *_why_they_wait(documents),
     ]
     if len(shown) < len(documents):
@@ -76,20 +87,23 @@ _KINDS: Mapping[str | None, str] = {
 }
 
 
-def no_jobs(state: str | None, searched: Sequence[str], places: Sequence[str], others: str = "") -> RenderableType:
+def no_jobs(
+    state: str | None, searched: Sequence[str], of_origin: Sequence[str], places: Sequence[str], others: str = ""
+) -> RenderableType:
     """Returns the sentence in place of an empty list.
 
     Args:
         state: as of `ghapp jobs`; None: any.
         searched: what jobs of the last 30 days were searched by, or empty texts.
+        of_origin: the branch and the person whose jobs were selected, or empty texts.
         places: the pool and the organization that they were looked for in, or empty texts.
         others: which repositories have jobs, if the one that they were searched by has none.
     """
-    is_search = any(searched)
-    kind = "job" if is_search and state is None else _KINDS[state]
-    of = "".join(f" of {each}" for each in (*searched, *places) if each)
+    is_search, has_origin = any(searched), any(of_origin)
+    kind = "job" if (is_search or has_origin) and state is None else _KINDS[state]
+    of = "".join(f" of {each}" for each in (*searched, *of_origin, *places) if each)
     ended = "jobs that ended are listed for an hour; --runner, --sha and --pull find those of 30 days"
-    known = ended if state in ("over", "failed") and not is_search else KNOWN_JOBS
+    known = ended if (has_origin or state in ("over", "failed")) and not is_search else KNOWN_JOBS
     return copyable(f"no {kind}{of} is known: {known}{f'; {others}' if others else ''}")
 
 
@@ -158,8 +172,11 @@ def _explanation(document: Mapping[str, Any], page: str | None) -> list[Text]:
     width = max((len(at) for at, _ in story), default=0)
     death = document["death"]
     lines = [] if death is None else [*details(death["cause"], death["memory_limit"], death["last_line"])]
+    if origin := origin_text(document["head_branch"], document["head_sha"], document["actor"]):
+        lines.insert(0, origin)
     lines += [f"{at:{width}}  {text}" for at, text in story]
-    lines += _steps(document["next"])
+    if why is None:
+        lines += _steps(document["next"])
     if death is not None:
         lines.append(f"advice for the platform team: {death['advice']}")
     if document["html_url"] and document["html_url"] not in [each["url"] for each in document["next"]]:
@@ -171,10 +188,9 @@ def _explanation(document: Mapping[str, Any], page: str | None) -> list[Text]:
         return [head, *(copyable(f"  {line}") for line in lines)]
     head.append(visible(f" since {to_the_second(why['since'])}: {why['text']} ({why['reason']})"))
     if why["ahead"] is not None:
-        typical = why["typical_wait_seconds"]
-        usual = "" if typical is None else f"; {usual_wait(typical)}"
-        lines.append(f"jobs ahead in pool {document['pool']}: {why['ahead']}{usual}")
-    lines += _steps(why["next"])
+        usual = usual_wait(why["typical_wait_seconds"] or 0.0)
+        lines.append("; ".join(filter(None, (f"jobs ahead in pool {document['pool']}: {why['ahead']}", usual))))
+    lines += _steps(document["next"])
     if why["fails_at"] is not None:
         lines.append(failure_of_job("the job", to_the_second(why["fails_at"])))
     return [head, *(copyable(f"  {line}") for line in lines)]

@@ -53,7 +53,6 @@ from ghapp.web.cache import NoCachedValueError
 from ghapp.web.command_api import as_problem, enqueue_over, required_redis_url
 from ghapp.web.examination import Examination, Examine, FindingLike, in_own_thread
 from ghapp.web.fleet_view import FleetReader
-from ghapp.web.held_bodies import HeldBodies
 from ghapp.web.operation import Clock, TokenCheck, routes
 from ghapp.web.pages import layout, static_files
 from ghapp.web.pages.access import PageAccess
@@ -278,7 +277,7 @@ class Server(uvicorn.Server):
         """`trusted_proxies`: addresses and networks whose `X-Forwarded-For` and `X-Forwarded-Proto` count."""
         super().__init__(
             bounded_config(
-                HeldBodies(application),
+                application,
                 Connections(),
                 host=host,
                 port=port,

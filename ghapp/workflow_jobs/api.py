@@ -37,7 +37,7 @@ from ghapp.web.operation import (
 from ghapp.web.problems import problem
 from ghapp.workflow_jobs.demand import NONE_ASSIGNED, demand
 from ghapp.workflow_jobs.documents import JOB_STATES, JobDocument, job_document, select_jobs
-from ghapp.workflow_jobs.job import SHORTEST_SHA, JobSearch, PullReference, is_sha
+from ghapp.workflow_jobs.job import SHORTEST_SHA, JobOrigin, JobSearch, PullReference, is_sha
 from ghapp.workflow_jobs.job_queue import JobQueue
 from ghapp.workflow_jobs.reason import QueueReason
 from ghapp.workflow_jobs.texts import KNOWN_JOBS
@@ -59,8 +59,9 @@ LIST_JOBS = Operation(
     "/v1/orgs/{org}/jobs",
     "Jobs, by id, in pages: queued, running, and those that ended within the last hour (the latest 5,000); with "
     "`runner`, `sha` (a commit, or its first digits), `run_id` or `pull` (`OWNER/REPOSITORY#NUMBER`) those of the last "
-    "30 days; with `check_run` those that a check run of ghapp, by its id, is about. `why` is the reason why a queued "
-    "job waits; null in its first minute while a runner is idle.",
+    "30 days; with `check_run` those that a check run of ghapp, by its id, is about. `branch` "
+    "and `actor` (a login) select among these. `why` is the reason why a queued job waits; null in its first minute "
+    "while a runner is idle.",
     {200: Answer("A page.", JobsPage), 304: Answer("Nothing has changed."), **problems(404)},
     "read",
     parameters=[
@@ -71,6 +72,8 @@ LIST_JOBS = Operation(
         Parameter("run_id", RUNNER_ID),
         Parameter("pull", {"type": "string", "pattern": PULL}),
         Parameter("check_run", RUNNER_ID),
+        Parameter("branch"),
+        Parameter("actor"),
         LIMIT,
         CURSOR,
         IF_NONE_MATCH,
@@ -130,7 +133,8 @@ class JobEndpoints:
         found = await self._reader.find_jobs(org_state, queue, search)
         if check_run:
             found = [*filter(search.matches, await self._reader.jobs_of_check_run(org_state, check_run))]
-        chosen = select_jobs(queue, state, query.get("pool"), found)
+        origin = JobOrigin(query.get("branch", ""), query.get("actor", ""))
+        chosen = select_jobs(queue, state, query.get("pool"), origin, found)
         start = bisect_right(chosen, after, key=lambda job: job.id)
         page = chosen[start : start + limit]
         following = str(page[-1].id) if len(chosen) > start + limit else None

@@ -108,13 +108,12 @@ def _present(evidence: Evidence, pool: str, too_old: Collection[str]) -> Availab
     idle_since = max(evidence.first_seen, evidence.observed_at or 0.0)
     if evidence.job_ended_at is not None:
         idle_since = max(idle_since, evidence.job_ended_at)
-    busy = evidence.is_busy or evidence.running_job is not None
     outdated = evidence.version or "" if evidence.version in too_old else ""
     return AvailableRunner(
         pool,
         evidence.labels,
         evidence.online,
-        busy,
+        evidence.is_at_work,
         False,
         None,
         evidence.offline_since,

@@ -20,7 +20,6 @@ from ghapp.cli.options import (
     CommandOutput,
     OutputCommand,
     json_fields,
-    limit,
     links,
     links_of,
     open_page,
@@ -29,11 +28,14 @@ from ghapp.cli.options import (
 from ghapp.errors import ConfigurationError
 from ghapp.untrusted_text import shell_command
 from ghapp.workflow_jobs.documents import JobDocument, list_order
-from ghapp.workflow_jobs.job import SHORTEST_SHA, JobSearch, PullReference, is_sha
+from ghapp.workflow_jobs.job import SHORTEST_SHA, JobOrigin, JobSearch, PullReference, is_sha
 from ghapp.workflow_jobs.reason import STUCK
 
 STATE_OF_PAGE = {"failed": "over"}
 """The states of a job that the page can be asked for, by those of the command that it has not."""
+
+SHOWN, PRINTED = 20, 100
+"""Jobs of a table, of which a terminal shows the first rows, and of JSON, without `--limit`."""
 
 
 def _by_state(document: Mapping[str, Any]) -> tuple[int, bool, float, int]:
@@ -60,10 +62,12 @@ def _epoch(timestamp: str) -> float:
 @click.option("--runner", default="", metavar="NAME", help="Only jobs that this runner took, of the last 30 days.")
 @click.option("--sha", default="", metavar="COMMIT", help="Only jobs of this commit, of the last 30 days.")
 @click.option("--pull", default="", metavar="REPO#N", help="Only jobs of this pull request, of the last 30 days.")
+@click.option("--branch", default="", metavar="NAME", help="Only jobs of this branch.")
+@click.option("--actor", default="", metavar="LOGIN", help="Only jobs of runs that this person triggered.")
 @ORG
 @POOL
 @sort(state="queued ones first, as on the page", age="the oldest first", pool="by pool", repository="by repository")
-@limit("Jobs")
+@click.option("--limit", type=click.IntRange(min=1), help=f"Jobs to list (default: {SHOWN}, with --json {PRINTED}).")
 @WATCH
 @WEB
 @json_fields(JobDocument, more=["org"])
@@ -72,38 +76,42 @@ def jobs(
     runner: str,
     sha: str,
     pull: str,
+    branch: str,
+    actor: str,
     org: str | None,
     pool: str | None,
     sort: str,
-    limit: int,
+    limit: int | None,
     *,
     web: bool,
     output: CommandOutput,
 ) -> None:
     """List the queued and running jobs of self-hosted runners, and why queued ones wait.
 
-    With --runner, --sha or --pull (OWNER/REPO#NUMBER, or its URL) also those that ended within the last 30 days.
+    With --runner, --sha or --pull (OWNER/REPO#NUMBER, or its URL) also those that ended within the last 30 days; with
+    --branch or --actor those of the last hour.
 
-    Example: ghapp jobs --org acme --queued --pool linux-4vcpu
+    Example: ghapp jobs --actor lisa --queued --pool linux-4vcpu
     """
     if sha and not is_sha(sha):
         message = f"{sha!r} is not the id of a commit, or its first {SHORTEST_SHA} digits or more"
         raise click.BadParameter(message, param_hint="--sha")
     if web:
         selected = {"pool": pool, "state": STATE_OF_PAGE.get(state or "", state), "text": runner or sha}
+        selected |= {"branch": branch, "actor": actor}
         open_page(pages.selected("jobs", **selected) if (pages := links_of(org)) else links("").home)
         return
     reference = PullReference.parse(pull)
     if pull and reference is None:
         raise click.BadParameter(f"{pull!r} is neither OWNER/REPO#NUMBER nor a pull request's URL", param_hint="--pull")
-    search = JobSearch(runner, sha)
+    search, origin = JobSearch(runner, sha), JobOrigin(branch, actor)
 
     others = ""
 
     async def read(client: ApiClient) -> list[Any]:
         nonlocal others
         await client.require_github(host_of(pull))
-        selected = await client.jobs(org, state, pool, search, reference)
+        selected = await client.jobs(org, state, pool, search, reference, origin)
         if runner and not selected:
             await client.require_runner(org, runner)
         if reference is not None and not selected:
@@ -119,16 +127,18 @@ def jobs(
     }
     found.sort(key=orders[sort])
     if output.is_json:
-        output.print({"jobs": found[:limit], "total": len(found)}, found[:limit])
+        printed = found[: limit or PRINTED]
+        output.print({"jobs": printed, "total": len(found)}, printed)
         return
     from ghapp.terminal.job_tables import jobs_table, no_jobs
 
     if not found:
         change = "" if reference is None else f"{reference.repository}#{reference.number}"
         searched = [change, f"commit {sha}" if sha else "", f"runner {runner}" if runner else ""]
-        show(no_jobs(state, searched, [f"pool {pool}" if pool else "", org or ""], others))
+        of_origin = [f"branch {branch}" if branch else "", actor]
+        show(no_jobs(state, searched, of_origin, [f"pool {pool}" if pool else "", org or ""], others))
         return
-    show(jobs_table(found, limit, time.time()))
+    show(jobs_table(found, limit or SHOWN, time.time()))
 
 
 NEEDS_ITS_ORG = "the id of a job needs its ORG unless exactly one organization is known (`ghapp doctor` lists them)"

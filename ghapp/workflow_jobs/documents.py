@@ -13,7 +13,7 @@ from ghapp.deaths.rerun import Rerun, RerunState
 from ghapp.deaths.texts import last_line
 from ghapp.report.documents import StepDocument, Timestamp, timestamp
 from ghapp.workflow_jobs.explanation import QueueExplanation, QueueStep, explain
-from ghapp.workflow_jobs.job import Job, is_over
+from ghapp.workflow_jobs.job import ANY_ORIGIN, Job, JobOrigin, is_over
 from ghapp.workflow_jobs.job_queue import JobQueue
 from ghapp.workflow_jobs.reason import QueueReason
 
@@ -88,9 +88,10 @@ class StoryEventDocument(TypedDict):
 class JobDocument(TypedDict):
     """A workflow job and its story, in the order of time. `why` is null unless it waits for a known reason.
 
-    `pool` is empty if no pool has its labels: none is configured for them, and no runner has them. `next` is what to do
-    after its end; what to do about a job that waits is in `why`. `summary` is how its runner died or what it failed by,
-    and whether it runs again; null if it did not fail, or no runner took it. `failed_by` is null unless it failed.
+    `actor` is the login of who triggered the run; it and `head_branch` are empty if no delivery reported them.
+    `pool` is empty if no pool has its labels: none is configured for them, and no runner has them. `next` is what to
+    do, also about a job that waits, as `why` has it. `summary` is how its runner died or what it failed by, and whether
+    it runs again; null if it did not fail, or no runner took it. `failed_by` is null unless it failed.
     """
 
     job_id: int
@@ -100,6 +101,8 @@ class JobDocument(TypedDict):
     workflow: str
     name: str
     head_sha: str
+    head_branch: str
+    actor: str
     html_url: str
     labels: list[str]
     pool: str
@@ -124,9 +127,13 @@ def state_of(job: Job, now: float) -> JobState:
 
 
 def select_jobs(
-    queue: JobQueue, state: str | None = None, pool: str | None = None, among: Iterable[Job] | None = None
+    queue: JobQueue,
+    state: str | None = None,
+    pool: str | None = None,
+    origin: JobOrigin = ANY_ORIGIN,
+    among: Iterable[Job] | None = None,
 ) -> list[Job]:
-    """Returns the jobs in that state and pool (None: any), each once, by id.
+    """Returns the jobs in that state and pool (None: any) and of that origin, each once, by id.
 
     `among`: the jobs that a search found; None: those that are not over, and those that ended within the last hour.
     """
@@ -134,13 +141,16 @@ def select_jobs(
     return [
         job
         for _, job in sorted(known.items())
-        if state in (None, state_of(job, queue.now)) and pool in (None, queue.existing_pool(job))
+        if state in (None, state_of(job, queue.now))
+        and pool in (None, queue.existing_pool(job))
+        and origin.matches(job)
     ]
 
 
 def job_document(queue: JobQueue, job: Job, outcome: JobOutcome = NOTHING_KNOWN) -> JobDocument:
     """Returns the document of a job; `why` is null unless the job is queued and the reason is known."""
     why, summary = explain(queue, job), job_summary(job, outcome, queue.now)
+    steps: list[QueueStep | JobStep] = [*(() if why is None else why.next), *next_steps(job, outcome, queue.now)]
     return {
         "job_id": job.id,
         "run_id": job.run_id,
@@ -149,6 +159,8 @@ def job_document(queue: JobQueue, job: Job, outcome: JobOutcome = NOTHING_KNOWN)
         "workflow": job.workflow,
         "name": job.name,
         "head_sha": job.head_sha,
+        "head_branch": job.head_branch,
+        "actor": job.actor,
         "html_url": job.html_url,
         "labels": list(job.labels),
         "pool": queue.existing_pool(job),
@@ -164,7 +176,7 @@ def job_document(queue: JobQueue, job: Job, outcome: JobOutcome = NOTHING_KNOWN)
         "summary": None if summary is None else str(summary),
         "failed_by": failed_by(job, outcome, queue.now),
         "story": [_event(each) for each in job_story(job, queue.existing_pool(job), why, outcome, queue.now)],
-        "next": [_step(each) for each in next_steps(job, outcome, queue.now)],
+        "next": [_step(each) for each in steps],
     }
 
 

@@ -9,7 +9,7 @@ from ghapp.installations.pool_matching import ALL_POOLS, rule_named, shard_by_la
 from ghapp.remediation.fuse import resume_command
 from ghapp.remediation.status import ReplacementBlocker, ReplacementTerms, pool_block
 from ghapp.untrusted_text import shell_command
-from ghapp.wording import are, clock_time, duration
+from ghapp.wording import are, clock_time, duration, time_of
 from ghapp.workflow_jobs.capacity import NOT_ASSIGNED_SECONDS
 from ghapp.workflow_jobs.job import QUEUED_TOO_LONG_SECONDS, SHORTEST_SHA, Job
 from ghapp.workflow_jobs.job_queue import JobQueue
@@ -153,29 +153,27 @@ def _group(queue: JobQueue, job: Job, placement: Placement) -> _Words:
 
 
 def usual_wait(median: float, duration: Callable[[float], str] = duration) -> str:
-    """Returns what a pool's median wait says, of jobs that may have started before all its runners were busy.
+    """Returns a pool's median wait; empty below a second: those jobs started before all its runners were busy.
 
     Args:
         median: seconds.
         duration: returns seconds as text.
     """
-    if median < 1.0:
-        return "the jobs that started last waited under 1 s"
-    return f"median wait {duration(median)} (the jobs that started last)"
+    return "" if median < 1.0 else f"median wait {duration(median)} (the jobs that started last)"
 
 
-def _busy(queue: JobQueue, _job: Job, placement: Placement) -> _Words:
+def _busy(queue: JobQueue, job: Job, placement: Placement) -> _Words:
     online, pool = placement.count("online"), placement.pool
     rule = rule_named(pool, queue.inputs.rules)
     shards = {shard_by_label(each.labels, rule) for each in placement.permitted if each.online}
     shard = shards.pop() if len(shards) == 1 else None  # others of the pool's shards may be idle
     where = f"shard {shard} of {placement.pools}" if shard else placement.pools
     text = f"{_all_runners(online, 'online runner')} of {where} {are(online)} busy"
-    typical = queue.typical_wait_seconds(pool)
-    usual = "no job of the pool started within the last hour"
-    if typical is not None:
-        usual = usual_wait(typical)
-    steps = [QueueStep("wait", usual)]
+    oldest = queue.oldest_queued_at(pool)
+    turn = f"no older job waits for {pool}"
+    if oldest is not None and queue.ahead(job):
+        turn = f"the oldest job that waits for {pool} was queued at {time_of(oldest, queue.now)}"
+    steps = [QueueStep("wait", turn)]
     if lost := placement.count("lost"):
         steps += _held(queue, placement.pool, lost)
     return text, [*steps, QueueStep(f"add runners to {pool}", "its platform team can; every runner works")]

@@ -60,6 +60,9 @@ class Job(NamedTuple):
     """True if the job deploys to an environment, or waited for an approval, as its deliveries report."""
     waited_for: str = ""
     """The last `QueueReason` for which it waited before a runner took it; empty if it waited briefly, or not known."""
+    head_branch: str = ""
+    actor: str = ""
+    """Login of who triggered the run, as the sender of the job's deliveries; empty if no delivery reported it."""
 
 
 _STATUSES: Mapping[str, Literal["queued", "running", "over"]] = {
@@ -101,6 +104,25 @@ class JobSearch(NamedTuple):
             self.commits is None or job.head_sha in self.commits
         )
         return is_runners and is_repositorys and is_commits and self.run_id in (None, job.run_id)
+
+
+class JobOrigin(NamedTuple):
+    """Where jobs come from, to select some of those that are listed; empty fields select all.
+
+    Attributes:
+        branch: as GitHub spells it.
+        actor: login of who triggered the run, in any case.
+    """
+
+    branch: str = ""
+    actor: str = ""
+
+    def matches(self, job: Job) -> bool:
+        """True if the job comes from there."""
+        return self.branch in ("", job.head_branch) and self.actor.lower() in ("", job.actor.lower())
+
+
+ANY_ORIGIN = JobOrigin()
 
 
 SHORTEST_SHA = 7

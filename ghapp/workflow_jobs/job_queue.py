@@ -242,13 +242,21 @@ class JobQueue:
 
     def ahead(self, job: Job) -> int:
         """Returns the number of older jobs that wait for the same pool."""
+        return bisect_left(self._waiting_for(self.pool(job)), _age(job))
+
+    def oldest_queued_at(self, pool: str) -> float | None:
+        """Returns when the job was queued that waits for a pool's runners longest; None if none waits."""
+        return next((queued_at for queued_at, _ in self._waiting_for(pool)), None)
+
+    def _waiting_for(self, pool: str) -> Sequence[tuple[float, int]]:
+        """Returns the jobs that wait for a pool's runners by their age, the oldest first."""
         if self._waiting is None:
             waiting: dict[str, list[tuple[float, int]]] = defaultdict(list)
             for each in self.queued:
                 if (placement := self.placement(each)).permitted:
                     waiting[placement.pool].append(_age(each))
             self._waiting = waiting
-        return bisect_left(self._waiting.get(self.pool(job), []), _age(job))
+        return self._waiting.get(pool, [])
 
     def typical_wait_seconds(self, pool: str) -> float | None:
         """Returns the median wait of the pool's jobs that started last; None if none did within the last hour."""

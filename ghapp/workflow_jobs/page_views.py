@@ -19,10 +19,11 @@ from ghapp.wording import capitalized, sentence
 from ghapp.workflow_jobs.demand import PoolDemand, demand
 from ghapp.workflow_jobs.documents import JOB_STATES, list_order, select_jobs, state_of
 from ghapp.workflow_jobs.explanation import QueueExplanation, QueueStep, explain, usual_wait
-from ghapp.workflow_jobs.job import Job, JobSearch, is_sha
+from ghapp.workflow_jobs.job import ANY_ORIGIN, SHORTEST_SHA, Job, JobOrigin, JobSearch, is_sha
 from ghapp.workflow_jobs.job_queue import JobQueue
 from ghapp.workflow_jobs.labels import labels_text
 from ghapp.workflow_jobs.reason import STUCK
+from ghapp.workflow_jobs.texts import origin_text
 
 OPEN = ""
 """The state of a query without one: queued and running jobs."""
@@ -67,6 +68,12 @@ class JobsQuery(NamedTuple):
     pool: str = ""
     text: str = ""
     page: int = 1
+    origin: JobOrigin = ANY_ORIGIN
+
+    @property
+    def selects(self) -> bool:
+        """True if something other than a state is asked for."""
+        return bool(self.pool or self.text or self.origin != ANY_ORIGIN)
 
     def address(self, **changes: object) -> str:
         """Returns the query string of this selection with changes; without defaults."""
@@ -76,13 +83,15 @@ class JobsQuery(NamedTuple):
             state=asked.state,
             pool=asked.pool,
             text=asked.text,
+            branch=asked.origin.branch,
+            actor=asked.origin.actor,
         )
 
 
 class JobRow(NamedTuple):
     """A row. `mark` is the class of its state; `note`: why it waits, or its conclusion; `step`: what to do.
 
-    `labels` are shown of a job that no pool has.
+    `branch_query` selects the jobs of its branch; empty without one. `labels` are shown of a job that no pool has.
     `death` is the address of its runner's death, relative to the list of deaths; empty if the runner did not die.
     `step_failed`: it did not, and a step of the job failed.
     """
@@ -90,6 +99,10 @@ class JobRow(NamedTuple):
     id: int
     name: str
     repository: str
+    branch: str
+    branch_query: str
+    sha: str
+    actor: str
     workflow: str
     state: str
     mark: str
@@ -121,7 +134,10 @@ class PoolRow(NamedTuple):
 
 
 class JobsPageView(NamedTuple):
-    """The page's content. `hidden` counts open jobs of repositories that the visitor may not read."""
+    """The page's content. `hidden` counts open jobs of repositories that the visitor may not read.
+
+    It is 0 where something is selected: a count that follows a selection shows what they are.
+    """
 
     query: JobsQuery
     rows: tuple[JobRow, ...]
@@ -143,6 +159,7 @@ def read_query(given: Mapping[str, str]) -> JobsQuery:
         pool=filter_of(given, "pool"),
         text=text_of(given),
         page=page_of(given),
+        origin=JobOrigin(filter_of(given, "branch").strip(), filter_of(given, "actor").strip()),
     )
 
 
@@ -203,7 +220,7 @@ def jobs_page(
         rows=tuple(_row(each, explain(board.queue, each.job), deaths.get(each.job.id, ""), now) for each in rows),
         pools=tuple(_pool(each, now) for each in board.pools),
         pool_names=tuple(sorted(board.queue.pool_names)),
-        hidden=open_jobs[False],
+        hidden=0 if query.selects else open_jobs[False],
         paging=paging,
     )
 
@@ -231,10 +248,11 @@ def _matches(line: JobLine, query: JobsQuery) -> bool:
             return False
     elif query.state not in (EVERY, line.state):
         return False
-    if query.pool and line.pool != query.pool:
+    if (query.pool and line.pool != query.pool) or not query.origin.matches(line.job):
         return False
     text, job = query.text.lower(), line.job
-    words = (job.name, job.repository, job.workflow, job.runner_name or "", job.head_sha, *job.labels)
+    origin = (job.repository, job.head_branch, job.head_sha, job.actor)
+    words = (job.name, job.workflow, *origin, job.runner_name or "", *job.labels)
     return not text or any(text in each.lower() for each in words) or text == str(job.id)
 
 
@@ -245,6 +263,10 @@ def _row(line: JobLine, why: QueueExplanation | None, death: str, now: float) ->
         id=job.id,
         name=name_of(job),
         repository=job.repository,
+        branch=job.head_branch,
+        branch_query=urlencode({"branch": job.head_branch}) if job.head_branch else "",
+        sha=job.head_sha[:SHORTEST_SHA],
+        actor=job.actor,
         workflow=job.workflow,
         state=line.state,
         mark=mark_of(line),
@@ -285,9 +307,6 @@ def _lasted(line: JobLine) -> str:
 def _pool(row: PoolDemand, now: float) -> PoolRow:
     oldest, query = moment(row.oldest_queued_at, now), urlencode({"pool": row.pool}) if row.pool else ""
     return PoolRow(row.shown_name, row.queued, row.running, row.idle, row.online, row.unserved, oldest, query)
-
-
-SHORT_SHA = 7
 
 
 class StepLine(NamedTuple):
@@ -342,7 +361,7 @@ class JobPageView(NamedTuple):
     pool: str
     labels: tuple[str, ...]
     attempt: int
-    sha: str
+    origin: str
     runner: str
     runner_id: int | None
     runner_group: str
@@ -377,7 +396,7 @@ def job_page(queue: JobQueue, job: Job, outcome: JobOutcome, now: float, *, has_
         pool=line.pool,
         labels=job.labels,
         attempt=job.attempt,
-        sha=job.head_sha[:SHORT_SHA],
+        origin=origin_text(job.head_branch, job.head_sha, job.actor),
         runner=job.runner_name or "",
         runner_id=job.runner_id,
         runner_group=job.runner_group,
@@ -411,13 +430,12 @@ def job_page(queue: JobQueue, job: Job, outcome: JobOutcome, now: float, *, has_
 
 
 def _why(line: JobLine, found: QueueExplanation, now: float) -> WhyView:
-    typical = found.typical_wait_seconds
     return WhyView(
         reason=found.reason.value,
         sentence=sentence(found.text),
         since=moment(found.since, now),
         ahead=found.ahead,
-        usual="" if typical is None else usual_wait(typical, page_duration),
+        usual=usual_wait(found.typical_wait_seconds or 0.0, page_duration),
         stuck=line.stuck,
         fails=moment(found.fails_at, now),
     )

@@ -6,7 +6,8 @@ from ghapp.deaths.page_views import address, address_of, details_of, rerun_view
 from ghapp.deaths.store import identity
 from ghapp.web.pages.page import NoSuchPageError, Page, Values, Visit, is_live_part
 from ghapp.web.pages.views.history import span_named
-from ghapp.workflow_jobs.page_views import job_page, jobs_page, read_query
+from ghapp.workflow_jobs.job import JobOrigin
+from ghapp.workflow_jobs.page_views import EVERY, JobsQuery, job_page, jobs_page, read_query
 from ghapp.workflow_jobs.texts import KNOWN_JOBS
 
 
@@ -17,7 +18,8 @@ async def _list(visit: Visit) -> Values:
     matching = await data.find_jobs(org_state, board.queue, query.text)
     page = jobs_page(board, query, visit.reads, visit.clock(), deaths, matching)
     chart = None if is_live_part(visit.request) else await data.wait_chart(org_state, span_named("day"))
-    return {"page": page, "view": chart}
+    mine = "" if visit.visitor.has_key else JobsQuery(EVERY, origin=JobOrigin(actor=visit.visitor.name)).address()
+    return {"page": page, "view": chart, "mine": mine}
 
 
 async def _one(visit: Visit) -> Values:

@@ -10,17 +10,18 @@ import hashlib
 import json
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from ghapp.report.check_run import LONGEST, Conclusion, Report
 from ghapp.report.fleet import FleetView
 from ghapp.report.markdown import NOTHING, code, cut, heading, linked, row
-from ghapp.untrusted_text import shell_command
+from ghapp.untrusted_text import LONGEST_WORD, shell_command
 from ghapp.wording import counted, duration, sentence, time_of
 from ghapp.workflow_jobs.demand import NO_POOL, PoolDemand
 from ghapp.workflow_jobs.explanation import QueueExplanation, QueueStep, explain
-from ghapp.workflow_jobs.job import Job
+from ghapp.workflow_jobs.job import SHORTEST_SHA, Job
 from ghapp.workflow_jobs.job_queue import JobQueue
+from ghapp.workflow_jobs.labels import labels_text
 from ghapp.workflow_jobs.queue_check import REFRESH_SECONDS, FollowedJob, QueueCheck
 from ghapp.workflow_jobs.reason import STUCK, UNSERVED, QueueReason
 
@@ -83,6 +84,12 @@ _PASSING: Mapping[QueueReason | None, str] = {
 time, and the title is not posted again for them."""
 
 
+def origin_text(branch: str, sha: str, actor: str) -> str:
+    """Returns where a job comes from, `main at 3484a3f, by lisa`, as far as it is known; else empty."""
+    at = " at ".join(filter(None, (branch, sha[:SHORTEST_SHA])))
+    return ", ".join(filter(None, (at, f"by {actor}" if actor else "")))
+
+
 def no_page(_job_id: int) -> None:
     """The addresses of the pages of jobs are not known."""
 
@@ -101,17 +108,14 @@ def queue_report(check: QueueCheck, queue: JobQueue, page: JobPage = no_page) ->
         return _completed(check, page)
     found = [reason for each in waiting if (reason := explained.get(each.id)) is not None]
     worst = min(found, key=lambda each: each.reason not in STUCK, default=None)
-    repository = code(check.repository)
-    count = len(waiting) + check.more
-    since = time_of(min((each.queued_at for each in waiting), default=queue.now))
-    are = "1 job" if count == 1 else f"{count} jobs", "waits" if count == 1 else "wait"
-    parts = [f"{are[0]} of {repository} {are[1]} for a self-hosted runner, the oldest since {since}."]
+    unserved = [each for each in waiting if (why := explained.get(each.id)) is not None and why.reason in UNSERVED]
+    parts = [_first_sentence(check, unserved, waiting, queue.now)]
     if worst is not None:
         parts.append(f"**{_sentence(worst.text)}** ({code(worst.reason)})")
         if _is_private(check, queue) or worst.reason in FOR_EVERYONE:
             parts.append(_steps(worst))
     if ends := [each.fails_at for each in found if each.fails_at is not None]:
-        which = "this job" if count == 1 else "the first of them"
+        which = "this job" if len(ends) == 1 else "the first of them"
         parts.append(f"{failure_of_job(which, time_of(min(ends), queue.now))}.")
     parts.append(
         f"This check is updated within a minute if another number of jobs has no runner, and every "
@@ -121,11 +125,24 @@ def queue_report(check: QueueCheck, queue: JobQueue, page: JobPage = no_page) ->
     return Report(
         title=_title(waiting, explained, has_more=check.more > 0),
         summary=begin + "\n\n".join(part for part in parts if part),
-        text=_text(waiting, explained, count, page),
+        text=_text(check, queue, unserved, explained, page),
         conclusion=None,
         actions=(),
         as_of=begin,
     )
+
+
+def _first_sentence(
+    check: QueueCheck, unserved: Sequence[FollowedJob], waiting: Sequence[FollowedJob], now: float
+) -> str:
+    """Returns how many jobs no online runner can take or, if there are none, how many wait."""
+    counted_jobs = unserved or waiting
+    count = len(counted_jobs) + (0 if unserved else check.more)
+    queued = min((each.queued_at for each in counted_jobs), default=now)
+    jobs, since = f"{counted(count, 'job')} of {code(check.repository)}", f"the oldest since {time_of(queued)}"
+    if unserved:
+        return f"No online runner can take {jobs}, {since}."
+    return f"{jobs} {'waits' if count == 1 else 'wait'} for a self-hosted runner, {since}."
 
 
 def failure_of_job(job: str, at: str) -> str:
@@ -198,20 +215,47 @@ def _sentence(text: str) -> str:
 
 
 def _text(
-    waiting: Sequence[FollowedJob], explained: dict[int, QueueExplanation | None], count: int, page: JobPage
+    check: QueueCheck,
+    queue: JobQueue,
+    unserved: Sequence[FollowedJob],
+    explained: Mapping[int, QueueExplanation | None],
+    page: JobPage,
 ) -> str:
-    head = heading("Job", "Queued", "Reason", "Explanation", "Ahead")
-    return cut(head, (_row(each, explained.get(each.id), page) for each in waiting), count, ROOM, "jobs")
+    """Returns a row for each job that no online runner can take, and numbers of the others.
+
+    A job of those others would be listed for up to `REFRESH_SECONDS` after its start.
+    """
+    parts, count = [], len(unserved) + check.more
+    if unserved:
+        rows = (_row(each, why, page) for each in unserved if (why := explained[each.id]) is not None)
+        parts = [cut(heading("Job", "Queued", "Reason", "Explanation"), rows, count, ROOM, "jobs")]
+    if passing := _passing(queue, check, {each.id for each in unserved}, explained):
+        parts.append(f"Jobs that a runner can take, as of the time at the top:\n\n{passing}")
+    return "\n\n".join(parts)
 
 
-def _row(followed: FollowedJob, found: QueueExplanation | None, page: JobPage) -> str:
-    name, reason = _name(followed), "–" if found is None else found.reason.value
-    own = page(followed.id)
-    linked = reason if own is None else f"[{'Page' if found is None else reason}]({own})"
-    if found is None:
-        return row(name, time_of(followed.queued_at), linked, "GitHub has assigned no runner yet", "–")
-    ahead = "–" if found.ahead is None else str(found.ahead)
-    return row(name, time_of(followed.queued_at), linked, _sentence(found.text), ahead)
+def _passing(
+    queue: JobQueue, check: QueueCheck, unserved: Collection[int], explained: Mapping[int, QueueExplanation | None]
+) -> str:
+    """Returns a table of the queued jobs that a runner may take, by pool and reason; empty without any."""
+    groups: dict[tuple[str, str], list[float]] = defaultdict(list)
+    for job in _queued(check, queue):
+        if job.id not in unserved:
+            why = explained.get(job.id)
+            pool = queue.existing_pool(job) or labels_text(job.labels)
+            groups[pool, "no runner assigned yet" if why is None else why.reason.value].append(job.queued_at)
+    rows = (
+        row(code(pool, LONGEST_WORD), reason, str(len(queued)), time_of(min(queued)))
+        for (pool, reason), queued in sorted(groups.items())
+    )
+    head = heading("Pool", "Reason", "Jobs", "Oldest since", numbers=("Jobs",))
+    return cut(head, rows, len(groups), SECTION_ROOM, "pools") if groups else ""
+
+
+def _row(followed: FollowedJob, found: QueueExplanation, page: JobPage) -> str:
+    own, reason = page(followed.id), found.reason.value
+    linked = reason if own is None else f"[{reason}]({own})"
+    return row(_name(followed), time_of(followed.queued_at), linked, _sentence(found.text))
 
 
 def _name(followed: FollowedJob) -> str:

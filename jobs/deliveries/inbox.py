@@ -293,6 +293,8 @@ def _job(delivery: Delivery, payload: WorkflowJob, now: float) -> Job:
         waiting=is_waiting,
         steps=_steps(payload) if payload.status == "completed" else None,
         deploys=payload.deploys,
+        head_branch=payload.head_branch or "",
+        actor=delivery.sender.login if delivery.sender is not None else "",
     )
 
 

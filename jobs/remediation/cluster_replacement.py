@@ -215,7 +215,7 @@ class ClusterReplacement:
         if answer is not None:
             return Blocker.STILL_REGISTERED
         confirm_seconds = self.context.settings.of(self.installation.org).evidence.confirm_seconds
-        is_first = evidence.missing_at is None or at - evidence.missing_at < confirm_seconds
+        is_first = evidence.first_404_at is None or at - evidence.first_404_at < confirm_seconds
         return Blocker.AWAITING_CONFIRMATION if is_first else None
 
     async def _refuse(self, evidence: Evidence, decision: DeletionDecision) -> RemediationOutcome:

@@ -17,7 +17,7 @@ from pathlib import Path
 from ghapp.installations.installation import NEEDED, Installation
 from ghapp.installations.store import Installations
 from ghapp.runners.evidence import Registration, Survey
-from ghapp.runners.observations import registration_seen
+from ghapp.runners.observations import SeenBy, registration_seen
 from ghapp.runners.store import Runners
 from ghapp.store.connect import connect
 from ghapp.store.tokens import Tokens
@@ -191,7 +191,7 @@ async def fill(url: str, runners: int = RUNNERS) -> str:
     redis, now = connect(url), time.time()
     await Installations(redis).put(Installation(INSTALLATION, "acme", 1, NEEDED))
     folds = {
-        number: partial(registration_seen, seen=_registration(number), at=now - 3600, listed=True)
+        number: partial(registration_seen, seen=_registration(number), at=now - 3600, by=SeenBy.LIST)
         for number in range(1, runners + 1)
     }
     await Runners(redis).revise(INSTALLATION, folds)

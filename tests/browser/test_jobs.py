@@ -7,6 +7,7 @@ import re
 import pytest
 from playwright.sync_api import expect
 
+from ghapp.sandbox.people import author_of
 from tests.browser.axe import violations
 from tests.browser.jobs_site import jobs_site
 from tests.browser.site import POOL
@@ -188,3 +189,20 @@ def test_the_button_of_the_post_mortem_runs_the_job_again(open_page, fleet):  # 
 
     assert wait_for(is_shown, 30), fleet.app.log()
     assert page.get_by_role("button", name="Re-run this job").count() == 0
+
+
+@pytest.mark.xdist_group("browser-jobs")
+def test_a_developer_finds_their_own_jobs_by_their_branches(open_page, fleet):  # noqa: F811
+    fleet.queued(["gpu-b200"], count=3)  # one after the other is of each person who reads the repository
+    jobs = [each for each in fleet.github.world.orgs["acme"].fleet.jobs.values() if each.repository.name == "api"]
+    mine = [each for each in jobs if author_of("api", each.run_id).login == "olga"]
+    page = open_page(has_key=False)
+    sign_in(page, fleet, "olga", "/orgs/acme/jobs")
+    page.get_by_role("link", name="Mine").click()
+    rows = page.get_by_role("region", name="Jobs", exact=True).locator("tbody tr")
+    expect(rows).to_have_count(len(mine))
+    rows.get_by_role("link", name=mine[0].branch).click()
+    expect(rows).to_have_count(1)
+    expect(rows).to_contain_text("by olga")
+    expect(page.get_by_label("Branch")).to_have_value(mine[0].branch)
+    expect(page.get_by_text("in repositories that you may not read")).to_have_count(0)

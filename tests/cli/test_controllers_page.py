@@ -59,7 +59,7 @@ async def site(redis, redis_url, tmp_path):
     await Installations(redis).put(Installation(ACME, "acme", 1))
     await Runners(redis).save_survey(ACME, Survey(site.now, 1))
     garm = {"first_seen": site.now - 600, "labels": ("self-hosted", "garm-linux"), "custom_labels": ("garm-linux",)}
-    missing = {"absent_since": site.now - 90, "missing_at": site.now - 60, "confirmed_at": site.now - 30}
+    missing = {"absent_since": site.now - 90, "first_404_at": site.now - 60, "confirmed_at": site.now - 30}
     missing |= {"observed_at": site.now - 30}
     await site.add_runner(
         online(2, **garm, **missing, listed=False, online=False, granted_at=site.now - 20, event_id="e")

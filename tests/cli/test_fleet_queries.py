@@ -77,7 +77,7 @@ async def test_the_json_has_the_same_runners_and_phantoms(known):
 
 
 async def test_lost_runners_are_found_by_the_name_of_their_state(known):
-    missing = {"absent_since": known.now - 90, "missing_at": known.now - 60, "confirmed_at": known.now - 30}
+    missing = {"absent_since": known.now - 90, "first_404_at": known.now - 60, "confirmed_at": known.now - 30}
     await known.add_runner(online(2, first_seen=known.now - 600, **missing, listed=False, online=False))
     by_word, by_state = [await known.json("runners", "--state", word) for word in ("lost", "invalidated")]
     assert (
@@ -259,7 +259,7 @@ def test_the_death_of_an_earlier_runner_with_the_same_name_is_not_shown(runner_i
 
 async def test_retired_runners_are_counted_and_listed_only_on_request(known):
     now = known.now
-    missing = {"absent_since": now - 90, "missing_at": now - 60, "confirmed_at": now - 30, "listed": False}
+    missing = {"absent_since": now - 90, "first_404_at": now - 60, "confirmed_at": now - 30, "listed": False}
     await known.add_runner(online(2, first_seen=now - 600, **missing, online=False))
     await known.add_runner(
         online(3, first_seen=now - 600, **missing, online=False, granted_at=now - 20, replaced_at=now - 10, successor=1)
@@ -288,7 +288,7 @@ async def test_retired_runners_are_counted_and_listed_only_on_request(known):
 
 async def test_runners_in_a_state_are_counted_apart_from_those_whose_loss_is_over(known):
     now = known.now
-    missing = {"absent_since": now - 90, "missing_at": now - 60, "confirmed_at": now - 30, "listed": False}
+    missing = {"absent_since": now - 90, "first_404_at": now - 60, "confirmed_at": now - 30, "listed": False}
     done = {"granted_at": now - 20, "replaced_at": now - 10, "successor": 1, "healed_at": now - 5}
     await known.add_runner(online(2, first_seen=now - 600, **missing, online=False))
     await known.add_runner(online(3, first_seen=now - 600, **missing, online=False, **done))
@@ -323,7 +323,7 @@ async def test_the_table_has_as_many_runners_as_the_headline_counts(known):
 async def test_what_happens_next_to_a_lost_runner_is_the_same_in_both_commands(known):
     now = known.now
     known.write_config('[remediation]\nmode = "act"\n')
-    missing = {"absent_since": now - 90, "missing_at": now - 60, "confirmed_at": now - 30, "listed": False}
+    missing = {"absent_since": now - 90, "first_404_at": now - 60, "confirmed_at": now - 30, "listed": False}
     await known.add_runner(online(2, first_seen=now - 600, **missing, online=False))
     await Fuses(known.redis).pause(ACME, "linux-4vcpu", Pause("mona", "a move", now))
     words = "remediation is paused by mona: a move"
@@ -380,7 +380,7 @@ async def test_a_death_without_a_pod_has_no_rows_of_a_pod(known):
 async def test_a_runner_that_is_retired_after_its_death_is_not_called_retired_alone(known):
     await known.add_death()
     ended = {"job_id": 43, "job_started_at": known.now - 30, "job_ended_at": known.now - 4, "ephemeral": True}
-    gone = {"listed": False, "online": False, "absent_since": known.now - 3, "missing_at": known.now - 2}
+    gone = {"listed": False, "online": False, "absent_since": known.now - 3, "first_404_at": known.now - 2}
     await known.add_runner(online(1, first_seen=known.now - 60, **ended, **gone))
     head = (await known.ask("explain", "acme", "linux-1")).stdout.splitlines()[0]
     assert "reached its memory limit; it is retired, because its job ended with it: JobCompleted; pool " in head

@@ -21,7 +21,7 @@ from ghapp.gate.texts import NOTHING_TO_DO
 from ghapp.installations.installation import Installation
 from ghapp.installations.store import Installations
 from ghapp.runners.evidence import Registration, Survey
-from ghapp.runners.observations import job_started, registration_seen
+from ghapp.runners.observations import SeenBy, job_started, registration_seen
 from ghapp.runners.store import Runners
 from ghapp.workflow_jobs.job import Job
 from ghapp.workflow_jobs.store import Demand
@@ -34,7 +34,7 @@ NOTHING_DONE = "Apply complete! Resources: 0 added, 0 changed, 0 destroyed.\n"
 def on(shard, number, now, name=None, **changes):
     labels = ("linux-4vcpu", f"shard:{shard}")
     seen = Registration(number, name or f"{shard}-{number}", "linux", True, False, labels, labels, ephemeral=False)
-    return registration_seen(None, seen._replace(**changes), now - 60, listed=True)
+    return registration_seen(None, seen._replace(**changes), now - 60, by=SeenBy.LIST)
 
 
 @pytest.fixture

@@ -18,6 +18,7 @@ from ghapp.deaths.store import Deaths
 from ghapp.installations.installation import Installation
 from ghapp.installations.store import Installations
 from ghapp.notifications.event_ids import death_id
+from ghapp.workflow_jobs.commands import SHOWN
 from ghapp.workflow_jobs.job import Job, PullReference
 from ghapp.workflow_jobs.job_steps import JobSteps
 from ghapp.workflow_jobs.store import Demand
@@ -46,7 +47,9 @@ async def three_jobs(known):
         job(known, 3, "running", 900.0, **started),
         job(known, 4, "over", 900.0, ended_at=known.now - 5, conclusion="success", **started),
     ]
-    jobs[0], jobs[3] = (each._replace(head_sha="e" * 40, repository="acme/web") for each in (jobs[0], jobs[3]))
+    of_web = {"head_sha": "e" * 40, "repository": "acme/web", "head_branch": "cache"}
+    jobs[0], jobs[3] = (each._replace(**of_web) for each in (jobs[0], jobs[3]))
+    jobs[0] = jobs[0]._replace(actor="lisa")
     await Demand(known.redis).record(ACME, jobs)
     await Demand(known.redis).note_pull(ACME, PullReference("acme/web", 8), "e" * 40, known.now)
 
@@ -70,6 +73,11 @@ async def three_jobs(known):
         (["--sha", "abcdef0"], []),
         (["--pull", "acme/api#7"], []),
         (["--pull", "https://github.com/acme/web/pull/8"], [1, 4]),
+        (["--branch", "cache"], [1, 4]),
+        (["--branch", "cache", "--queued"], [1]),
+        (["--branch", "cach"], []),
+        (["--actor", "Lisa"], [1]),
+        (["--actor", "lisa", "--over"], []),
     ],
     ids=str,
 )
@@ -92,6 +100,7 @@ ENDED = "jobs that ended are listed for an hour; --runner, --sha and --pull find
         (["--pool", "linux-4vcpu", "--failed"], f"no failed job of pool linux-4vcpu is known: {ENDED}"),
         (["--pull", "https://github.com/acme/api/pull/3"], f"no job of acme/api#3 is known: {KNOWN_JOBS}"),
         (["--sha", "abcdef0", "--over"], f"no ended job of commit abcdef0 is known: {KNOWN_JOBS}"),
+        (["--branch", "cache", "--actor", "lisa"], f"no job of branch cache of lisa is known: {ENDED}"),
         (["--runner", "linux-1", "--running"], f"no running job of runner linux-1 is known: {KNOWN_JOBS}"),
     ],
     ids=str,
@@ -123,6 +132,17 @@ async def test_the_text_has_the_reason_and_the_number_of_jobs_not_shown(known):
     assert " AllBusy (1 job): " in shown, "also of jobs that are not shown"
 
 
+@pytest.mark.parametrize(("options", "shown"), [([], SHOWN), (["--limit", "30"], 30)], ids=str)
+async def test_a_table_has_the_first_rows_unless_a_limit_is_given(known, options, shown):
+    many = [job(known, number, "running", started_at=known.now - number, runner_id=1) for number in range(1, 61)]
+    await Demand(known.redis).record(ACME, many)
+    text = (await known.ask("jobs", *options)).stdout
+    assert text.startswith(f" {shown} of 60 jobs; 60 running\n")
+    assert text.endswith(f" {60 - shown} more; --limit 60 shows all\n")
+    found = await known.json("jobs", *options)
+    assert (len(found["jobs"]), found["total"]) == (30 if options else 60, 60)
+
+
 async def test_jobs_that_ended_are_listed_from_the_latest_on_and_those_that_failed_alone(known):
     ended = [(5, 300, "success"), (6, 20, "failure"), (7, 60, "success"), (8, 90, "cancelled")]
     await Demand(known.redis).record(
@@ -140,6 +160,7 @@ async def test_jobs_that_ended_are_listed_from_the_latest_on_and_those_that_fail
         (["--queued"], "/orgs/acme/jobs?state=queued"),
         (["--unserved"], "/orgs/acme/jobs?state=unserved"),
         (["--failed", "--pool", "gpu"], "/orgs/acme/jobs?pool=gpu&state=over"),
+        (["--actor", "lisa"], "/orgs/acme/jobs?actor=lisa"),
         ([], "/orgs/acme/jobs"),
     ],
     ids=str,
@@ -199,6 +220,7 @@ async def test_why_prints_the_reason_and_the_fix(known):
     assert f"1. change linux-4vpcu to linux-4vcpu in runs-on: {PAGE.removesuffix('/job/')}/workflow" in shown
     assert re.search(r"^  GitHub fails the job at .* UTC, 24 hours after it was queued$", shown, re.MULTILINE)
     assert f"{PAGE}1" in shown
+    assert "\n  cache at eeeeeee, by lisa\n" in shown
     (found,) = (await known.json("why", "acme", f"{PAGE}2"))["jobs"]
     assert (found["org"], found["job_id"], found["why"]["reason"], found["why"]["ahead"]) == ("acme", 2, "AllBusy", 0)
 
@@ -527,14 +549,14 @@ CONFIGURED = '[[pools]]\norg = "acme"\nname = "linux"\nlabels = ["linux-4vcpu"]\
 
 
 @pytest.mark.parametrize(
-    ("since", "text", "step"),
+    ("since", "first", "text", "step"),
     [
-        (5.0, "its cause is being looked for: whether its runner died is known by ", False),
-        (300.0, "its runner did not die: it exited normally", True),
+        (5.0, "its cause is being looked for", "whether its runner died is known by ", False),
+        (300.0, "its runner did not die", "its runner exited normally", True),
     ],
     ids=["at once", "later"],
 )
-async def test_why_of_a_job_that_ended_badly_says_whether_its_runner_is_the_cause(known, since, text, step):
+async def test_why_of_a_job_that_ended_badly_says_whether_its_runner_is_the_cause(known, since, first, text, step):
     known.write_config(CONFIGURED)
     started = {"runner_id": 1, "runner_name": "linux-1", "started_at": known.now - 800}
     ended_at = known.now - since
@@ -543,9 +565,8 @@ async def test_why_of_a_job_that_ended_badly_says_whether_its_runner_is_the_caus
     clean = {"cause": Cause.CLEAN_EXIT, "exit_code": 0, "signal": None, "reason": "Completed", "job": None}
     await Deaths(known.redis).record(ACME, death(runner_name="linux-1", runner_id=1, at=ended_at + 1, **clean))
     shown = (await known.ask("why", "acme", "5")).stdout
-    assert text in shown
-    first = f"acme/api test (5): the job ended: failure; {text.partition(':')[0]} "
-    assert " ".join(shown.split()).startswith(first)
+    assert (shown.count(first), shown.count(text)) == (1, 1)
+    assert " ".join(shown.split()).startswith(f"acme/api test (5): the job ended: failure; {first} ")
     assert (f"1. see the job's log at GitHub: {PAGE}5" in shown) is step
     (found,) = (await known.json("why", "acme", "5"))["jobs"]
     assert ([each["step"] for each in found["story"]][-1], found["death"]) == ("cause", None)

@@ -22,7 +22,7 @@ SHORT, SHORT_PLAIN = NASTY[:-1], PLAIN[:-1]
 
 TABLES = {
     "runners": ("runners", "--all"),
-    "jobs": ("jobs",),
+    "jobs": ("jobs", "--limit", "100"),
     "deaths": ("deaths",),
     "dead letters": ("deliveries", "dead"),
     "tokens": ("token", "list"),

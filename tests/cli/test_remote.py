@@ -50,6 +50,18 @@ async def site(redis, redis_url, tmp_path):
     return site
 
 
+@pytest.mark.parametrize("words", [("runners",), ("doctor",), ("jobs", "--org", "acme", "--web")], ids=" ".join)
+async def test_mistakes_of_the_servers_configuration_do_not_matter_over_http(site, tmp_path, words):
+    (tmp_path / "bad.toml").write_text("[swep]\n")
+    bad = {"GHAPP_CONFIG": str(tmp_path / "bad.toml"), "GHAPP_LISTEN": "x", "GHAPP_PRIVATE_KEY_FILE": "/nowhere/key"}
+    answer = await site.ask(*words, **bad)
+    assert (answer.returncode, answer.stderr) == (0, "")
+    refused = await site.ask("runners", **bad, GHAPP_URL="")
+    assert (refused.returncode, "[swep]" in refused.stderr) == (2, True)
+    misspelt = one_line(await site.ask("runners", GHAPP_TOKN="x"), 2)
+    assert "GHAPP_TOKN: unknown variable; did you mean GHAPP_TOKEN?" in misspelt
+
+
 async def test_pause_and_resume_record_the_token_and_report_what_is_in_effect(site, redis):
     paused = await site.ask("pause", "acme", "--pool", "linux", "--why", "new image")
     pause, end = (await Fuses(redis).pauses(ACME))["linux"], "`ghapp resume acme --pool linux` ends it\n"

@@ -10,7 +10,7 @@ from ghapp.installations.installation import Installation
 from ghapp.installations.store import Installations
 from ghapp.pods.store import PodLocations
 from ghapp.runners.evidence import Registration
-from ghapp.runners.observations import registration_seen
+from ghapp.runners.observations import SeenBy, registration_seen
 from ghapp.runners.store import Runners
 from ghapp.settings import Settings
 
@@ -24,7 +24,7 @@ async def findings(redis, redis_url, tmp_path):
     async def run_check(*seen, runners=1, replacer="pods"):
         await Installations(redis).put(Installation(7, "acme", 1))
         shown = Registration(1, "linux-1", "linux", True, False, ("linux",), ("linux",))
-        folds = {number: lambda _: registration_seen(None, shown, NOW, listed=True) for number in range(runners)}
+        folds = {number: lambda _: registration_seen(None, shown, NOW, by=SeenBy.LIST) for number in range(runners)}
         await Runners(redis).revise(7, folds)
         await PodLocations(redis).seen(7, seen, NOW)
         policy = tmp_path / "ghapp.toml"

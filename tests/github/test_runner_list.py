@@ -13,8 +13,8 @@ from ghapp.decoding import LeftOutRows
 from ghapp.errors import GitHubUnavailableError, StoreUnavailableError
 from ghapp.github.ports import Listing
 from ghapp.github.runner_list import get_each, list_runners
+from ghapp.installations.store import EtagPages
 from ghapp.runners.verdict import Reason
-from ghapp.store.etag_pages import EtagPages
 from tests.rules.builders import NOW
 
 

@@ -13,6 +13,7 @@ import random
 import sys
 import tempfile
 from collections import Counter
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from queue import SimpleQueue
@@ -30,15 +31,20 @@ def absolute(command: str) -> str:
     return str(Path(command).absolute())
 
 
-def main() -> int:
-    """Tries mutants, and prints what became of them."""
+def options_of(line: Sequence[str] | None = None) -> argparse.Namespace:
+    """Reads the command line."""
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("cosmic_ray", type=absolute, help="its command")
     arguments.add_argument("packages", nargs="*", help=f"packages of ghapp (default: {' '.join(PACKAGES)})")
     arguments.add_argument("--mutants", type=int, default=60, help="how many of each package (default: 60)")
     arguments.add_argument("--seed", type=int, default=1, help="chooses them (default: 1)")
     arguments.add_argument("--reach", type=float, default=0.0, help="the share that must be noticed (default: 0)")
-    options = arguments.parse_args()
+    return arguments.parse_intermixed_args(line)  # packages may follow options
+
+
+def main() -> int:
+    """Tries mutants, and prints what became of them."""
+    options = options_of()
     with tempfile.TemporaryDirectory(prefix="ghapp-mutation-") as folder:
         trials = [
             trial

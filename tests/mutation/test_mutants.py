@@ -3,6 +3,7 @@
 import json
 
 from tests.manifests.rendered import ROOT
+from tests.mutation.__main__ import options_of
 from tests.mutation.mutants import SAME, Mutant, annotations, read, rules_of
 
 SOURCE = """
@@ -32,3 +33,8 @@ def test_rules_are_tried_and_what_shows_and_stores_them_is_not():
     names = {each.stem for each in rules_of(ROOT / "ghapp" / "runners")}
     assert {"verdict", "observations", "absence"} <= names
     assert not {"store", "texts", "pages", "api", "commands", "__init__"} & names
+
+
+def test_packages_may_follow_the_options():
+    options = options_of(["cosmic-ray", "--mutants", "4", "leaks", "runners"])
+    assert (options.mutants, options.packages) == (4, ["leaks", "runners"])

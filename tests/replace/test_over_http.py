@@ -25,7 +25,7 @@ def now(**changes):
 def lost(**changes):
     """A moment ago, by the clock that the server has, too."""
     at = time.time()
-    return lost_in_september(absent_since=at - 60, missing_at=at - 30, confirmed_at=at, **changes)
+    return lost_in_september(absent_since=at - 60, first_404_at=at - 30, confirmed_at=at, **changes)
 
 
 def stand_an_object(server, **changes):

@@ -234,7 +234,7 @@ def test_pages_of_a_renamed_org_are_linked_under_its_current_login():
 def test_a_zombies_row_names_it_as_a_zombie():
     running = Remains(RemainsKind.RUNNING, since=LONG_AGO, seen_at=NOW)
     ended = {"ephemeral": True, "job_id": 7, "job_started_at": LONG_AGO, "job_ended_at": NOW - HANG_SECONDS - 1}
-    absence = {"absent_since": NOW - HANG_SECONDS - 1, "missing_at": NOW - HANG_SECONDS - 1}
+    absence = {"absent_since": NOW - HANG_SECONDS - 1, "first_404_at": NOW - HANG_SECONDS - 1}
     row = report_on(fleet(lost(remains=running, **ended, **absence)), NOW).text.splitlines()[-1]
     assert f"| HangsAfterJob: {NOTES[Reason.HANGS_AFTER_JOB]} |" in row
 

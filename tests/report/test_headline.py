@@ -53,7 +53,7 @@ def waiting(number, reason=QueueReason.NO_RUNNER_WITH_LABELS, pool="gpu", meant=
 
 def began(at):
     """The evidence of a loss that began then."""
-    return {"absent_since": at, "missing_at": at, "confirmed_at": at}
+    return {"absent_since": at, "first_404_at": at, "confirmed_at": at}
 
 
 PHANTOM = Phantom(PhantomKind.FAILED_OBJECT, "runner-x1", PhantomReason.FAILED_COUNTS_AS_CAPACITY, "Delete it.")
@@ -98,7 +98,7 @@ def test_all_that_is_wrong_is_listed_in_one_order_and_the_worst_is_the_headline(
         (
             [
                 online(1),
-                *(suspect(number, first_seen=NOW - 60, missing_at=None, absent_since=NOW - 5) for number in (2, 3)),
+                *(suspect(number, first_seen=NOW - 60, first_404_at=None, absent_since=NOW - 5) for number in (2, 3)),
             ],
             "1 of 3 runners is healthy; 2 are new and not in GitHub's list, as runners that start may be.",
         ),
@@ -488,6 +488,24 @@ def test_the_last_successor_of_an_earlier_loss_does_not_look_like_progress_of_th
     assert headline.sentence.startswith("2 of 3 lost runners of linux-4vcpu are replaced, and the successor of 1 is")
 
 
+@pytest.mark.parametrize(
+    ("others", "step"),
+    [
+        ([], "wait: this batch's successors seem to be online; the next batch follows when two thirds of them are"),
+        ([requested(4, NOW - 10)], "wait: the next batch follows when two thirds of this one's successors are online"),
+    ],
+    ids=["all successors seem to be online", "one is not"],
+)
+def test_a_batch_whose_successors_are_online_waits_for_the_fuse_to_count_them(others, step):
+    """The fuse takes only those for successors that the pool's own churn does not explain."""
+    fuse = proving(batch_at=NOW - 30, since=NOW - 30)
+    known = [healed(2, NOW - 5, replaced_at=NOW - 20), lost(3), *others]
+    headline = found(online(1), *known, fuses={POOL: fuse})[0]
+    assert headline.step.startswith(step)
+    last = NOW - 10 if others else NOW - 20
+    assert f"; by {clock_time(last + PROVE_SECONDS)} one suffices, and without any the fuse stops" in headline.step
+
+
 def test_the_fuse_of_all_pools_waits_for_the_last_request_of_any_pool():
     gpu = {"custom_labels": ("gpu",), "labels": ("gpu",)}
     members = [requested(2, NOW - 60, granted_at=NOW - 60), lost(3), requested(4, NOW, granted_at=NOW - 60, **gpu)]
@@ -705,13 +723,13 @@ def test_successors_are_counted_of_all_runners_that_were_lost_at_the_same_time()
 
 @pytest.mark.parametrize("age", [300, 599])
 def test_a_suspicion_shorter_than_a_confirmation_is_no_headline(age):
-    runner = suspect(1, absent_since=NOW - age, missing_at=NOW - age)
+    runner = suspect(1, absent_since=NOW - age, first_404_at=NOW - age)
     (only,) = found(online(2), runner, limits=Limits(confirm_seconds=300))
     assert (only.kind, only.short) == (HeadlineKind.WELL, "1 of 2 runners healthy")
 
 
 def test_how_many_runners_are_offline_or_suspect_is_no_news():
-    held = {"absent_since": NOW - 400, "missing_at": NOW - 390}
+    held = {"absent_since": NOW - 400, "first_404_at": NOW - 390}
     few = [online(1), present(2), suspect(3, **held)]
     more = [*few, present(4), suspect(5, **held)]
     assert [each.news for each in found(*few)] == [each.news for each in found(*more)]
@@ -832,7 +850,7 @@ def test_a_runner_that_was_never_observed_has_no_beginning():
 
 @pytest.mark.parametrize(("count", "words"), [(1, "its job may have ended"), (2, "their jobs may have ended")])
 def test_suspects_whose_deliveries_are_missing_are_counted_together(count, words):
-    gone = {"absent_since": NOW - 900, "missing_at": NOW - 890, "deliveries_behind_at": NOW - 880}
+    gone = {"absent_since": NOW - 900, "first_404_at": NOW - 890, "deliveries_behind_at": NOW - 880}
     (headline,) = found(online(9), *(suspect(number, **gone) for number in range(1, count + 1)))
     assert (headline.kind, headline.affected) == (HeadlineKind.SUSPECT, count)
     assert words in headline.sentence
@@ -907,8 +925,8 @@ def test_a_version_that_no_online_runner_has_is_no_headline(runners):
 def refused(number):
     came = NOW - 600
     return lost(
-        number, ephemeral=True, version="2.335.1", first_seen=came, outdated_at=came, last_registered_at=came + 30
-    )._replace(absent_since=came + 60, missing_at=came + 61)
+        number, ephemeral=True, version="2.335.1", first_seen=came, outdated_at=came, last_shown_at=came + 30
+    )._replace(absent_since=came + 60, first_404_at=came + 61)
 
 
 @pytest.mark.parametrize(("ended", "is_shown"), [(2, False), (3, True)])
@@ -942,7 +960,7 @@ def test_a_title_counts_offline_and_unknown_runners_apart_and_names_no_state_wit
 
 
 def young(number, **changes):
-    return suspect(number, absent_since=NOW - 5, missing_at=NOW - 5, **changes)
+    return suspect(number, absent_since=NOW - 5, first_404_at=NOW - 5, **changes)
 
 
 BUSY = {"job_id": 7, "job_started_at": NOW - 60, "busy": True}

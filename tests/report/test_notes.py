@@ -41,7 +41,7 @@ def test_the_last_death_of_an_hour_is_named_with_its_age_and_cause(deaths, expec
 
 
 def missing(number, seconds, **changes):
-    times = dict.fromkeys(("absent_since", "missing_at"), NOW - seconds)
+    times = dict.fromkeys(("absent_since", "first_404_at"), NOW - seconds)
     return suspect(number, custom_labels=("gpu",), **times, **changes)
 
 

@@ -55,7 +55,7 @@ def evidences(draw, runner_id=1):
     if known.absent_since is not None:
         gone_at = NOW - times[0] - 60
         known = known._replace(
-            absent_since=gone_at, missing_at=gone_at + 5, offline_since=gone_at if was_offline else None
+            absent_since=gone_at, first_404_at=gone_at + 5, offline_since=gone_at if was_offline else None
         )
     job = draw(st.sampled_from([{}, {"job_id": 7, "job_started_at": NOW - 20}, {"job_id": 7, "job_ended_at": NOW - 9}]))
     more = draw(
@@ -151,7 +151,7 @@ def test_no_headline_contradicts_itself_or_has_an_impossible_time(fleet):
 
 @pytest.mark.parametrize("count", [1, 2])
 def test_a_headline_names_no_job_and_no_pod_of_a_single_runner(count):
-    runs = {"job_id": 77, "job_started_at": NOW - 20, "absent_since": NOW - 900, "missing_at": NOW - 890}
+    runs = {"job_id": 77, "job_started_at": NOW - 20, "absent_since": NOW - 900, "first_404_at": NOW - 890}
     fleet = fleet_of(*(suspect(number, **runs) for number in range(1, count + 1)))
     (headline,) = headlines(fleet, by_pool(fleet, NOW), NOW)
     assert headline.kind is HeadlineKind.SUSPECT

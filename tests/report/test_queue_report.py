@@ -40,7 +40,7 @@ def test_a_job_that_cannot_start_is_explained_with_next_steps():
     report = rendered([waiting(labels=("linux-4vpcu",), queued_at=queued_at)], [busy()])
     assert report.title == "No runner has the labels of this job"
     assert report.conclusion is None
-    assert "1 job of `acme/api` waits for a self-hosted runner, the oldest since 2026-09-21 " in report.summary
+    assert "No online runner can take 1 job of `acme/api`, the oldest since 2026-09-21 14:12:20 UTC." in report.summary
     assert (
         f"1. [Change linux-4vpcu to linux-4vcpu in runs-on.]({PAGE.partition('/job/')[0]}/workflow) That is the nearest label "
         f"of a runner or a pool; see the workflow file of acme/api at {SHA[:7]}."
@@ -138,16 +138,33 @@ def test_every_reason_has_a_title():
 
 
 def test_a_row_has_the_workflow_and_the_address_of_the_jobs_page():
-    jobs = [waiting(1, workflow="CI"), waiting(2, name="", html_url="", queued_at=NOW, labels=("idle",))]
+    jobs = [waiting(1, workflow="CI", labels=("gpu",)), waiting(2, name="", html_url="", labels=("mac",))]
     check = checks_to_follow(queue(jobs, []), {}, QueueLimits())["acme/api@" + SHA]
-    runners = [busy(), runner()._replace(labels=("idle",))]
-    text = queue_report(check, queue(jobs, runners), lambda job_id: f"https://ghapp.example/jobs/{job_id}").text
+    text = queue_report(check, queue(jobs, [busy()]), lambda job_id: f"https://ghapp.example/jobs/{job_id}").text
     assert f"| [`CI / test`]({PAGE}) |" in text
-    assert "| [AllBusy](https://ghapp.example/jobs/1) |" in text
-    assert re.search(r"\| `2` \| [^|]+ \| \[Page\]\(https://ghapp.example/jobs/2\) \|", text)
+    assert "| [NoRunnerWithLabels](https://ghapp.example/jobs/1) |" in text
+    assert re.search(r"\| `2` \| [^|]+ \| \[NoRunnerWithLabels\]\(https://ghapp.example/jobs/2\) \|", text)
     over = check._replace(jobs=tuple(each._replace(left_at=NOW, started=True) for each in check.jobs))
     done = queue_report(over, queue([], []), lambda job_id: f"https://ghapp.example/jobs/{job_id}").text
     assert "| [started](https://ghapp.example/jobs/1) |" in done
+
+
+def test_jobs_that_a_runner_can_take_are_counted_by_pool_and_have_no_row():
+    """A row would stand for up to twelve minutes after the job's start."""
+    stuck, recent = waiting(1, labels=("gpu",)), waiting(4, labels=("idle",), queued_at=NOW)
+    runners = [busy(), runner()._replace(labels=("idle",))]
+    jobs = [stuck, waiting(2), waiting(3, queued_at=NOW - 60), recent]
+    report = rendered(jobs, runners)
+    assert "No online runner can take 1 job of `acme/api`" in report.summary
+    own, _, others = report.text.partition("\n\nJobs that a runner can take, as of the time at the top:\n\n")
+    assert [own.count(PAGE), others.count(PAGE)] == [1, 0]
+    assert others.splitlines()[2:] == [
+        f"| `linux-4vcpu` | AllBusy | 2 | {time_of(NOW - 3600)} |",
+        f"| `linux-4vcpu` | no runner assigned yet | 1 | {time_of(NOW)} |",
+    ]
+    calm = rendered(jobs[1:3], runners)
+    assert "2 jobs of `acme/api` wait for a self-hosted runner" in calm.summary
+    assert PAGE not in calm.text
 
 
 def test_a_time_is_text_in_a_sentence_that_is_plain_otherwise():
@@ -170,9 +187,9 @@ def digest_of(jobs, runners, others=()):
 
 
 def test_other_numbers_change_the_report_and_not_the_digest_of_its_reasons():
-    older = [job(number, queued_at=NOW - 9000) for number in (50, 51)]
-    assert rendered([waiting()], [busy()], older[:1]).digest != rendered([waiting()], [busy()], older).digest
-    assert digest_of([waiting()], [busy()], older[:1]) == digest_of([waiting()], [busy(), busy()], older)
+    jobs = [waiting(number, queued_at=NOW - 9000) for number in (50, 51)]
+    assert rendered(jobs[:1], [busy()]).digest != rendered(jobs, [busy()]).digest
+    assert digest_of(jobs[:1], [busy()]) == digest_of(jobs, [busy(), busy()])
 
 
 def test_the_digest_of_reasons_changes_with_their_meaning_alone():
@@ -233,7 +250,7 @@ def test_foreign_text_cannot_leave_its_cell():
     evil = waiting(name="a | b\n<b>", labels=("x|y`z",), html_url="https://e.example/](x) | y")
     report = rendered([evil], [])
     row = report.text.splitlines()[-1]
-    assert row.count(" | ") == 4
+    assert row.count(" | ") == 3
     assert "](x)" not in report.text
     assert "<b>" not in report.text
     assert "`z" not in report.summary

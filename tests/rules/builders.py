@@ -40,7 +40,7 @@ def lost(runner_id: int = 1, **changes) -> Evidence:
         was_online=True,
         absent_since=NOW - 60,
         absent_of=412,
-        missing_at=NOW - 30,
+        first_404_at=NOW - 30,
         confirmed_at=NOW,
     )
     return worst._replace(**changes)
@@ -53,7 +53,7 @@ def suspect(runner_id: int = 1, **changes) -> Evidence:
 
 def present(runner_id: int = 1, **changes) -> Evidence:
     """The runner of `lost` while GitHub still lists it: offline for an hour, and idle."""
-    shown = lost(runner_id, absent_since=None, absent_of=None, missing_at=None, confirmed_at=None)
+    shown = lost(runner_id, absent_since=None, absent_of=None, first_404_at=None, confirmed_at=None)
     return shown._replace(listed=True, offline_since=NOW - 3600)._replace(**changes)
 
 

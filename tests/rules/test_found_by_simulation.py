@@ -10,6 +10,7 @@ from ghapp.runners.absence import RunnerList, folds_of_get, folds_of_list
 from ghapp.runners.evidence import STALE_LIST_SECONDS
 from ghapp.runners.observations import (
     LIST_LAG_SECONDS,
+    SeenBy,
     get_missed,
     job_ended,
     job_started,
@@ -85,7 +86,7 @@ def test_the_fuse_does_not_wait_for_a_runner_whose_job_was_over(removed_at, gran
 
 
 GRANTED = lost(granted_at=NOW, event_id="e1")
-RETURNED = registration_seen(GRANTED, registration(online=True), NOW + 1, listed=False)
+RETURNED = registration_seen(GRANTED, registration(online=True), NOW + 1, by=SeenBy.GET)
 
 
 @pytest.mark.parametrize(
@@ -118,5 +119,5 @@ def test_a_replacement_before_a_jobs_report_is_kept():
 
 def test_an_old_list_read_by_a_clock_that_jumped_does_not_make_a_runner_persistent():
     spent = job_ended(online(ephemeral=None, observed_at=NOW - 30), 7, NOW)
-    shown = registration_seen(spent, registration(online=True, ephemeral=None), NOW + 86_400, listed=True)
+    shown = registration_seen(spent, registration(online=True, ephemeral=None), NOW + 86_400, by=SeenBy.LIST)
     assert shown.ephemeral is None

@@ -7,6 +7,7 @@ import time
 import pytest
 
 from ghapp.sandbox import OrgConfig, Pace, SandboxConfig, SandboxServer
+from ghapp.sandbox.people import author_of
 from tests.sandbox.clients import logged
 from tests.sandbox.conftest import SMALL
 from tests.sandbox.receivers import Receiver
@@ -34,6 +35,9 @@ def test_a_job_is_delivered_when_it_is_queued_started_and_completed(sandbox, rec
     assert queued["workflow_job"]["runner_id"] is None
     assert queued["installation"]["id"] == sandbox.installation_id()
     assert (queued["organization"]["login"], queued["repository"]["name"]) == ("acme", "api")
+    run = sandbox.world.orgs["acme"].repositories["api"].runs[0]
+    assert (done["head_branch"], run.branch) == (run.branch, run.job.branch)
+    assert {payload["sender"]["login"] for payload in payloads.values()} == {author_of("api", run.id).login}
     assert done["runner_name"].startswith("linux-4vcpu-")
     assert done["conclusion"] in {"success", "failure"}
     assert [step["status"] for step in done["steps"]] == ["completed", "completed"]

@@ -63,7 +63,7 @@ class Audit(Liveness):
         self.require(
             evidence.running_job is None, f"runner {evidence.id} is confirmed lost while a job is known to run"
         )
-        apart = (evidence.confirmed_at or 0.0) - (evidence.missing_at or 0.0)
+        apart = (evidence.confirmed_at or 0.0) - (evidence.first_404_at or 0.0)
         needed = self._engine.scenario.config.evidence.confirm_seconds - 1.0
         self.require(apart >= needed, f"runner {evidence.id} is confirmed lost by two 404s {apart:.1f} s apart")
 

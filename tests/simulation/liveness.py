@@ -278,9 +278,12 @@ class Liveness:
         evidence = self._engine.store.runners.get(machine.id)
         if evidence is None or evidence.confirmed_at is not None or evidence.job_ended_at is None:
             return False
-        if evidence.missing_at is not None and self._engine.driver.clock() - evidence.missing_at > DOUBTFUL_JOB_SECONDS:
+        if (
+            evidence.first_404_at is not None
+            and self._engine.driver.clock() - evidence.first_404_at > DOUBTFUL_JOB_SECONDS
+        ):
             return False
-        shown_at = evidence.observed_at if evidence.last_registered_at is None else evidence.last_registered_at
+        shown_at = evidence.observed_at if evidence.last_shown_at is None else evidence.last_shown_at
         return evidence.busy and 0.0 < (shown_at or 0.0) - evidence.job_ended_at <= STALE_LIST_SECONDS
 
     def _was_shown_busy(self, machine: Machine) -> bool:

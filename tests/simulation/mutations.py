@@ -68,7 +68,7 @@ def _confirmed_at_once(known: evidence.Evidence, at: float, survey: Any = None) 
 
 def _gone_by_the_list(known: evidence.Evidence, at: float, total: int, survey: Any = None) -> evidence.Evidence:
     absent = _unlisted(known, at, total, survey)
-    return absent if absent is known else absent._replace(missing_at=at, confirmed_at=absent.confirmed_at or at)
+    return absent if absent is known else absent._replace(first_404_at=at, confirmed_at=absent.confirmed_at or at)
 
 
 def _fresh_id(known: evidence.Evidence, at: float, event_id: str) -> evidence.Evidence:
@@ -284,7 +284,7 @@ def _false_by_any_return(before: fuse.Fuse, pool: fuse.FuseCounts, now: float, l
 
 def _busy_by_its_first_absence(known: evidence.Evidence) -> bool:
     """As it was: the end of a job is compared with the first absence."""
-    first = [at for at in (known.absent_since, known.missing_at) if at is not None]
+    first = [at for at in (known.absent_since, known.first_404_at) if at is not None]
     shown_at = min(first, default=known.observed_at)
     ended_at = known.job_ended_at
     return known.busy and (ended_at is None or (shown_at is not None and shown_at > ended_at))
@@ -292,7 +292,7 @@ def _busy_by_its_first_absence(known: evidence.Evidence) -> bool:
 
 def _busy_by_any_list(known: evidence.Evidence) -> bool:
     """As it was: a list that was begun before the end is folded after it."""
-    at = known.observed_at if known.last_registered_at is None else known.last_registered_at
+    at = known.observed_at if known.last_shown_at is None else known.last_shown_at
     ended_at = known.job_ended_at
     return known.busy and (ended_at is None or (at is not None and at > ended_at - 60.0))
 
@@ -312,7 +312,7 @@ def _reported_as_known(known: Any, runner_id: int, at: float) -> Any:
     return known if known is None else observations.removal_reported(known, runner_id, at)
 
 
-def _still_retired_for_long(known: Any, at: float, **_: bool) -> float | None:
+def _still_retired_for_long(known: Any, at: float, _by: Any) -> float | None:
     return None if known.retired_at is None or at > known.retired_at + 300.0 else known.retired_at
 
 
@@ -356,7 +356,9 @@ MUTATIONS: Mapping[str, Mutation] = {
             absence,
             "due",
             lambda records, survey, now, limits: {
-                each.id: each for each in absence.suspects(records, survey, now, limits) if each.missing_at is not None
+                each.id: each
+                for each in absence.suspects(records, survey, now, limits)
+                if each.first_404_at is not None
             },
         ),
         Patch(
@@ -364,7 +366,7 @@ MUTATIONS: Mapping[str, Mutation] = {
             "confirm_at",
             lambda records, survey, now, limits: (
                 [now]
-                if any(each.missing_at is not None for each in absence.suspects(records, survey, now, limits))
+                if any(each.first_404_at is not None for each in absence.suspects(records, survey, now, limits))
                 else []
             ),
         ),

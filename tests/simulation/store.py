@@ -165,7 +165,7 @@ class Store:
             after = older(after)
         if after is not None and after.confirmed_at is not None and (before is None or before.confirmed_at is None):
             self.on_confirmed(after)
-        if after is not None and after.missing_at is not None and (before is None or before.missing_at is None):
+        if after is not None and after.first_404_at is not None and (before is None or before.first_404_at is None):
             self.on_missing(after)
         if after is None:
             del self.runners[runner_id]

@@ -187,7 +187,9 @@ async def test_an_end_that_is_dated_in_the_future_pushes_no_other_out(redis):
 
 async def test_an_ended_jobs_record_has_a_bound(redis):
     demand = Demand(redis)
-    long = ended(1, NOW, labels=("x" * 5000,) * 5000, name="y" * 5000, workflow="z" * 5000)
+    long = ended(1, NOW, labels=("x" * 5000,) * 5000, name="y" * 5000, workflow="z" * 5000)._replace(
+        head_branch="b" * 5000, actor="a" * 5000
+    )
     await demand.record(7, [long], now=NOW)
     assert len(await redis.get(f"{keys.over(7)}:1")) < 8_000
     assert (await demand.one(7, 1)).name == "y" * store.LONGEST_TEXT

@@ -11,14 +11,13 @@ from ghapp.errors import ConfigurationError, StoreUnavailableError
 from ghapp.installations.etag_page import EtagPage
 from ghapp.installations.installation import Installation
 from ghapp.installations.pool_matching import ALL_POOLS
-from ghapp.installations.store import Installations
+from ghapp.installations.store import EtagPages, Installations
 from ghapp.metric import Counter, Histogram
 from ghapp.remediation.fuse import Fuse, FuseReason, Position
 from ghapp.remediation.pause import Pause
 from ghapp.remediation.store import Fuses
 from ghapp.store import keys
 from ghapp.store.connect import _sentinel, connect
-from ghapp.store.etag_pages import EtagPages
 from ghapp.store.left_out import KEPT_SECONDS, LastLeftOut, LeftOutRecords
 from ghapp.store.metric_counters import MOST_SHARDS, OTHER_SHARD, MetricCounters
 from ghapp.store.schedule import Schedule

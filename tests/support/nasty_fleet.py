@@ -48,7 +48,7 @@ def evidence(number: int, name: str, now: float) -> Evidence:
         "version": name,
     }
     if number % 2:
-        gone = {"absent_since": now - 60, "missing_at": now - 30, "confirmed_at": now - 20}
+        gone = {"absent_since": now - 60, "first_404_at": now - 30, "confirmed_at": now - 20}
         return lost(FIRST_RUNNER + number, **labels, **gone, observed_at=now - 20)
     return online(FIRST_RUNNER + number, **labels, observed_at=now - 3)
 

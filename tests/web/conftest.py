@@ -17,7 +17,7 @@ from ghapp.installations.scope_paths import ScopePaths
 from ghapp.installations.store import Installations
 from ghapp.queue.jobs import JobName
 from ghapp.runners.evidence import Registration, Survey
-from ghapp.runners.observations import absence_confirmed, get_missed, looked_again, registration_seen, unlisted
+from ghapp.runners.observations import SeenBy, absence_confirmed, get_missed, looked_again, registration_seen, unlisted
 from ghapp.runners.store import Runners
 from ghapp.settings import Settings
 from ghapp.store.tokens import Tokens
@@ -48,7 +48,7 @@ def runner(runner_id, name):
 
 
 def healthy(runner_id, name):
-    return registration_seen(None, runner(runner_id, name), NOW - 600, listed=True)
+    return registration_seen(None, runner(runner_id, name), NOW - 600, by=SeenBy.LIST)
 
 
 def invalidated(runner_id, name):

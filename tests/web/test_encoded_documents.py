@@ -40,7 +40,7 @@ EVIDENCE = st.fixed_dictionaries(
         "offline_since": NEVER_OR,
         "absent_since": st.none() | NEVER_OR,
         "absent_of": st.just(412),
-        "missing_at": st.none() | NEVER_OR,
+        "first_404_at": st.none() | NEVER_OR,
         "confirmed_at": NEVER_OR,
         "back_at": NEVER_OR,
         "job_id": st.sampled_from([None, 5]),

@@ -17,7 +17,7 @@ from ghapp.installations.scope_paths import ScopePaths, path_segment
 from ghapp.installations.store import Installations
 from ghapp.queue.jobs import JobName
 from ghapp.runners.evidence import Registration, Survey
-from ghapp.runners.observations import granted, registration_seen
+from ghapp.runners.observations import SeenBy, granted, registration_seen
 from ghapp.runners.store import Runners
 from ghapp.store.tokens import Tokens
 from ghapp.web.openapi import OPERATIONS
@@ -51,7 +51,7 @@ async def tokens(redis, away):
     for address, installation in SCOPES.items():
         labels = ("self-hosted", pool_of(address))
         seen = Registration(1, "a", "linux", True, False, labels, labels[1:], ephemeral=True)
-        evidence = registration_seen(None, seen, NOW - 600, listed=True)
+        evidence = registration_seen(None, seen, NOW - 600, by=SeenBy.LIST)
         await Runners(redis).revise(installation, {1: lambda _, evidence=evidence: evidence})
         await Runners(redis).save_survey(installation, Survey(NOW - 3.2, 1))
     secrets = {each: (await Tokens(redis).create("t", (each,), ("admin",), NOW))[0] for each in SCOPES}
@@ -173,7 +173,7 @@ async def test_a_server_reads_encoded_slashes_as_part_of_a_name(http, tokens):
 async def test_names_of_runners_keep_their_slashes(http, tokens, redis):
     labels = ("self-hosted", "odd")
     seen = Registration(8, "runners/x", "linux", True, False, labels, labels[1:], ephemeral=True)
-    evidence = registration_seen(None, seen, NOW - 600, listed=True)
+    evidence = registration_seen(None, seen, NOW - 600, by=SeenBy.LIST)
     await Runners(redis).revise(SCOPES["acme/api"], {8: lambda _: evidence})
     for form in written("acme/api"):
         path = f"/v1/orgs/{form}/runners/runners%2Fx/alive"

@@ -27,6 +27,8 @@ class SandboxJob:
         duration: how long it runs after its start, in seconds.
         annotations: GitHub's annotations of the job.
         attempt: of its run; above 1 for a re-run.
+        branch: of its run; empty for the default branch.
+        rerun_by: login of the App that ran it again; empty for a first attempt.
         own_steps: False if only "Set up job" had begun.
         left_open: the end of its last step was never reported.
         step_conclusion: of its last step, if that is not the job's own.
@@ -49,6 +51,8 @@ class SandboxJob:
     runner_name: str | None = None
     annotations: list[dict[str, Any]] = field(default_factory=list)
     attempt: int = 1
+    branch: str = ""
+    rerun_by: str = ""
     own_steps: bool = True
     left_open: bool = False
     step_conclusion: str = ""
@@ -134,7 +138,7 @@ class SandboxRepository:
     def record_run(self, run_id: int, now: float, job: SandboxJob | None = None) -> None:
         """Stores a run of the head."""
         number = self.runs[0].number + 1 if self.runs else 1
-        branch = "" if job is None else f"change-{run_id}"
+        branch = "" if job is None else job.branch
         run = Run(id=run_id, number=number, head_sha=self.head_sha, created_at=now, job=job, branch=branch)
         self.runs.appendleft(run)
         if len(self.runs) > RUNS_KEPT:

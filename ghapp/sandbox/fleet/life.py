@@ -27,6 +27,8 @@ from ghapp.sandbox.fleet.runners import (
     VersionSchedule,
 )
 
+#: What people work on: the branch of each run begins with one of these.
+TOPICS = ("fix-login", "cache", "upgrade-deps", "flaky-tests", "docs")
 #: Completed jobs that are kept.
 JOBS_KEPT = 5_000
 
@@ -317,12 +319,13 @@ class FleetLife:
             head_sha=repository.head_sha,
             created_at=now,
             duration=self._lasting(self._pace.job),
+            branch=f"{TOPICS[number % len(TOPICS)]}-{number}",
         )
         repository.record_run(job.run_id, now, job)
         return self._queue(job, now)
 
-    def rerun(self, job: SandboxJob, now: float) -> SandboxJob:
-        """A job that is over is queued again, as a new job in the next attempt of its run."""
+    def rerun(self, job: SandboxJob, now: float, rerun_by: str) -> SandboxJob:
+        """A job that is over is queued again by the account `rerun_by`, as a new job in the next attempt of its run."""
         again = SandboxJob(
             id=FIRST_JOB_ID + next(self._job_numbers),
             run_id=job.run_id,
@@ -332,6 +335,8 @@ class FleetLife:
             created_at=now,
             duration=self._lasting(self._pace.job),
             attempt=job.attempt + 1,
+            branch=job.branch,
+            rerun_by=rerun_by,
         )
         return self._queue(again, now)
 

@@ -118,7 +118,7 @@ def rerun_job(call: RestCall) -> Response:
         raise RestError(HTTPStatus.FORBIDDEN, "The workflow run containing this job is already running")
     if job.attempt >= MOST_ATTEMPTS:
         raise RestError(HTTPStatus.FORBIDDEN, "This workflow run has reached the maximum number of re-runs.")
-    run.job = call.org.fleet.rerun(job, call.now)
+    run.job = call.org.fleet.rerun(job, call.now, f"{call.app.slug}[bot]")
     return json_response({}, HTTPStatus.CREATED)
 
 

@@ -19,7 +19,7 @@ import yaml
 
 from ghapp.installations.installation import Installation
 from ghapp.runners.evidence import Fold, Registration
-from ghapp.runners.observations import registration_seen
+from ghapp.runners.observations import SeenBy, registration_seen
 from ghapp.store.stores import Stores, open_stores
 from tests.bench.figure import Figure, middle
 from tests.bench.fleet.cluster import NAMESPACE, Burst, Config, Report, name_of
@@ -124,7 +124,7 @@ async def _register(redis_url: str) -> None:
     def seen(number: int) -> Fold:
         labels = ("self-hosted", POOL)
         registration = Registration(number, name_of(number), "linux", True, False, labels, (POOL,), True)
-        return lambda known: registration_seen(known, registration, now, listed=True)
+        return lambda known: registration_seen(known, registration, now, by=SeenBy.LIST)
 
     async with open_stores(redis_url) as stores:
         await stores.installations.put(Installation(FIRST_INSTALLATION, "org-0", FIRST_INSTALLATION))

@@ -103,18 +103,18 @@ class TestLookUp:
         assert is_suspicious(job(**changes), runner()) is is_looked_up
 
     def test_a_failed_step_is_looked_up_if_the_runner_was_lost_meanwhile(self):
-        assert is_suspicious(job(steps=FAILED), runner(missing_at=1_500.0))
+        assert is_suspicious(job(steps=FAILED), runner(first_404_at=1_500.0))
 
 
 class TestCauses:
     @pytest.mark.parametrize(
         ("evidence", "found"),
         [
-            ({"missing_at": 999.9}, None),
-            ({"missing_at": BEGAN}, (Cause.DELETED_REGISTRATION, OwnReason.REGISTRATION_LOST, BEGAN)),
-            ({"absent_since": 1_400.0, "missing_at": 1_500.0}, (Cause.DELETED_REGISTRATION, OwnReason.REGISTRATION_LOST, 1_400.0)),
-            ({"missing_at": 1_939.9}, (Cause.DELETED_REGISTRATION, OwnReason.REGISTRATION_LOST, 1_939.9)),
-            ({"missing_at": 1_940.0}, None),
+            ({"first_404_at": 999.9}, None),
+            ({"first_404_at": BEGAN}, (Cause.DELETED_REGISTRATION, OwnReason.REGISTRATION_LOST, BEGAN)),
+            ({"absent_since": 1_400.0, "first_404_at": 1_500.0}, (Cause.DELETED_REGISTRATION, OwnReason.REGISTRATION_LOST, 1_400.0)),
+            ({"first_404_at": 1_939.9}, (Cause.DELETED_REGISTRATION, OwnReason.REGISTRATION_LOST, 1_939.9)),
+            ({"first_404_at": 1_940.0}, None),
             ({"absent_since": 1_400.0}, None),
             ({"online": False, "offline_since": BEGAN}, (Cause.LOST_COMMUNICATION, OwnReason.WENT_OFFLINE, BEGAN)),
             ({"online": False, "offline_since": 999.9}, None),
@@ -122,9 +122,9 @@ class TestCauses:
             ({"online": False, "offline_since": 1_940.0}, None),
             ({"retired_at": 1_939.9}, (Cause.TERMINATED, OwnReason.REMOVED, 1_939.9)),
             ({"retired_at": 1_940.0}, None),
-            ({"missing_at": 1_500.0, "id": 4}, None),
-            ({"removed_at": 1_400.0, "missing_at": 1_500.0}, None),
-            ({"removed_at": 1_600.0, "missing_at": 1_500.0}, (Cause.DELETED_REGISTRATION, OwnReason.REGISTRATION_LOST, 1_500.0)),
+            ({"first_404_at": 1_500.0, "id": 4}, None),
+            ({"removed_at": 1_400.0, "first_404_at": 1_500.0}, None),
+            ({"removed_at": 1_600.0, "first_404_at": 1_500.0}, (Cause.DELETED_REGISTRATION, OwnReason.REGISTRATION_LOST, 1_500.0)),
             ({}, None),
         ],
     )  # fmt: skip
@@ -155,9 +155,9 @@ class TestCauses:
             assert (death and death[:2]) == found
 
     def test_a_failed_step_with_code_143_counts_if_the_runner_was_lost_meanwhile(self):
-        found = job_death(job(steps=FAILED), runner(missing_at=1_500.0), KILLED)
+        found = job_death(job(steps=FAILED), runner(first_404_at=1_500.0), KILLED)
         assert found == (Cause.DELETED_REGISTRATION, OwnReason.REGISTRATION_LOST, 1_500.0)
-        assert job_death(job(steps=FAILED), runner(missing_at=1_500.0), JobWords()) is None
+        assert job_death(job(steps=FAILED), runner(first_404_at=1_500.0), JobWords()) is None
 
     def test_a_shutdown_signal_explains_more_than_that_the_runner_went_offline(self):
         offline = runner(online=False, offline_since=1_500.0)
@@ -170,8 +170,8 @@ class TestCauses:
     def test_github_is_queried_only_if_the_evidence_does_not_decide(self):
         assert needs_words(job(), runner())
         assert needs_words(job(steps=OPEN), runner())
-        assert needs_words(job(steps=FAILED), runner(missing_at=1_500.0))
-        assert not needs_words(job(), runner(missing_at=1_500.0))
+        assert needs_words(job(steps=FAILED), runner(first_404_at=1_500.0))
+        assert not needs_words(job(), runner(first_404_at=1_500.0))
 
 
 class TestTheRecord:
@@ -194,7 +194,7 @@ class TestTheRecord:
         )
 
     def test_the_last_minutes_are_those_of_the_job(self):
-        seen = last_minutes(job(), runner(observed_at=2_000.1, missing_at=1_200.0, absent_since=1_100.0))
+        seen = last_minutes(job(), runner(observed_at=2_000.1, first_404_at=1_200.0, absent_since=1_100.0))
         assert [each.what for each in seen] == ["job-started", "registration-missing", "job-ended"]
         assert seen[1].at == 1_100.0
 

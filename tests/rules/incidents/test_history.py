@@ -205,7 +205,7 @@ def test_a_queued_job_counts_for_its_configured_pool_without_runners():
 
 
 def test_a_loss_counts_in_the_step_of_its_confirmation_and_its_healing_in_that_of_its_successor():
-    lost = builders.lost(1, confirmed_at=NOW - 700, absent_since=NOW - 760, missing_at=NOW - 730)
+    lost = builders.lost(1, confirmed_at=NOW - 700, absent_since=NOW - 760, first_404_at=NOW - 730)
     lost = lost._replace(replaced_at=NOW - 690, successor=2, healed_at=NOW - 60)
     found = seen_by(lost, builders.online(2)).counts
     assert found[POOL, step_of(NOW - 700)] == found[ALL_POOLS, step_of(NOW - 700)] == {"lost": 1}

@@ -8,6 +8,7 @@ from ghapp.incidents.incident import LossEnd, is_unrecorded, losses_of, returned
 from ghapp.remediation.healing import HEALED_WITHIN_SECONDS
 from ghapp.runners.evidence import LIST_LASTS_SECONDS, PastLoss, Survey
 from ghapp.runners.observations import (
+    SeenBy,
     busy_after_all,
     job_started,
     not_needed,
@@ -43,7 +44,7 @@ def healed(evidence, at):
 def test_two_404s_make_a_loss_that_began_with_the_first_list_without_the_runner():
     found = loss(lost())
     assert (found.runner_id, found.name, found.pool) == (1, "linux-1", "linux")
-    assert (found.first_at, found.missing_at, found.confirmed_at) == (NOW - 60, NOW - 30, NOW)
+    assert (found.first_at, found.first_404_at, found.confirmed_at) == (NOW - 60, NOW - 30, NOW)
     assert (found.proof, found.end, found.ended_at) == (Reason.REGISTRATION_INVALIDATED, LossEnd.OPEN, None)
 
 
@@ -68,7 +69,7 @@ def test_a_runner_replaced_while_offline_is_a_loss_since_it_was_offline():
 
 def test_a_zombie_is_proven_by_its_container():
     ended = lost(ephemeral=True, job_id=7, job_ended_at=NOW - 600, remains=Remains(RemainsKind.RUNNING, NOW - 500, NOW))
-    hanging = ended._replace(absent_since=NOW - 900, missing_at=NOW - 800)
+    hanging = ended._replace(absent_since=NOW - 900, first_404_at=NOW - 800)
     assert loss(hanging).proof is Reason.HANGS_AFTER_JOB
 
 
@@ -121,7 +122,7 @@ def test_a_loss_found_retired_ends_with_its_reason(evidence, end, ended_at):
 
 
 def back(evidence, at):
-    return registration_seen(evidence, registration(online=True), at, listed=True)
+    return registration_seen(evidence, registration(online=True), at, by=SeenBy.LIST)
 
 
 RETURNS = {
@@ -153,13 +154,13 @@ def test_a_suspect_that_returned_was_not_lost():
 def test_a_loss_recorded_as_over_is_not_kept_and_the_next_loss_is():
     over = back(lost(incident="1-1"), NOW + 20)
     assert (over.past_loss, over.incident) == (None, None)
-    again = over._replace(absent_since=NOW + 30, missing_at=NOW + 31, confirmed_at=NOW + 61)
+    again = over._replace(absent_since=NOW + 30, first_404_at=NOW + 31, confirmed_at=NOW + 61)
     assert back(again, NOW + 70).past_loss == PastLoss(NOW + 30, NOW + 70, NOW + 31, NOW + 61)
 
 
 def test_a_second_loss_does_not_replace_an_unrecorded_first_loss():
     first = back(lost(), NOW + 20)
-    second = first._replace(absent_since=NOW + 30, missing_at=NOW + 31, confirmed_at=NOW + 61)
+    second = first._replace(absent_since=NOW + 30, first_404_at=NOW + 31, confirmed_at=NOW + 61)
     assert [each.first_at for each in losses(second)] == [NOW - 60, NOW + 30]
     assert back(second, NOW + 70).past_loss == first.past_loss
 

@@ -127,7 +127,7 @@ class TestWithoutProof:
         ("changes", "is_queried"),
         [
             ({}, True),
-            ({"missing_at": NOW - 30}, False),
+            ({"first_404_at": NOW - 30}, False),
             ({"removed_at": NOW - 30}, False),
             ({"retired_at": NOW - 30}, False),
             ({"listed": True}, False),

@@ -381,10 +381,10 @@ class TestGuard19DeliveriesBehind:
             ({"ephemeral": True, "job_id": 3, "job_ended_at": NOW - 99}, False),
             ({"ephemeral": None, "job_id": 3, "job_ended_at": NOW - 99}, True),
             ({"job_id": 3, "job_ended_at": NOW - 99}, True),
-            ({"absent_since": None, "missing_at": None, "listed": True}, False),
-            ({"absent_since": None, "missing_at": None, "removed_at": NOW - 7}, False),
-            ({"absent_since": NOW - HOLD_SECONDS, "missing_at": None}, False),
-            ({"absent_since": NOW - HOLD_SECONDS + MICROSECOND, "missing_at": None}, True),
+            ({"absent_since": None, "first_404_at": None, "listed": True}, False),
+            ({"absent_since": None, "first_404_at": None, "removed_at": NOW - 7}, False),
+            ({"absent_since": NOW - HOLD_SECONDS, "first_404_at": None}, False),
+            ({"absent_since": NOW - HOLD_SECONDS + MICROSECOND, "first_404_at": None}, True),
         ],
         ids=[
             "persistent", "maybe ephemeral", "ephemeral", "its only job is over", "maybe its only job is over",
@@ -402,6 +402,6 @@ class TestGuard19DeliveriesBehind:
             assert activity.awaits_deliveries is awaits
 
     def test_one_of_several_runners_of_a_name_is_enough(self):
-        same_name = [lost(1), lost(2, absent_since=NOW - 7000, missing_at=None)]
+        same_name = [lost(1), lost(2, absent_since=NOW - 7000, first_404_at=None)]
         for records in (same_name, same_name[::-1]):
             assert combined_activity(records, (), survey(), NOW, STALE, gaps=gap(0.0)).awaits_deliveries

@@ -8,7 +8,7 @@ from tests.rules.leaks.builders import (
     STALE,
 )
 
-THERE = {"listed": True, "absent_since": None, "missing_at": None}
+THERE = {"listed": True, "absent_since": None, "first_404_at": None}
 
 
 class TestRunnerActivity:
@@ -122,7 +122,7 @@ class TestRunnerActivity:
             ({"busy": True, "job_id": 3, "job_started_at": NOW - 99}, False),
             ({"busy": True, "job_id": 3, "job_ended_at": NOW - 99, "ephemeral": True}, False),
             ({"busy": True, "job_id": 3, "job_ended_at": NOW - 99, "ephemeral": None}, True),
-            ({"busy": True, "absent_since": None, "missing_at": None, "listed": True}, False),
+            ({"busy": True, "absent_since": None, "first_404_at": None, "listed": True}, False),
         ],
         ids=["busy", "idle", "its job is known", "its only job is over", "an earlier job is over", "still listed"],
     )

@@ -116,7 +116,7 @@ def test_the_time_of_a_view_is_never_in_the_future():
 )
 def test_remains_that_ended_before_the_registration_was_lost_are_dated_by_the_loss(things, first_seen, at):
     """The view is a minute old, and the registration was lost ten seconds ago."""
-    evidence = lost(first_seen=first_seen, absent_since=NOW - 10, missing_at=None)
+    evidence = lost(first_seen=first_seen, absent_since=NOW - 10, first_404_at=None)
     assert shown(*things, evidence=evidence, seen_at=NOW - 60).at == at
 
 

@@ -159,7 +159,7 @@ def test_what_explains_the_newcomers_of_that_hour_is_two_hours_old_at_most(kind,
 )
 def test_a_runner_missing_since_the_batch_explains_a_newcomer_until_it_is_confirmed_lost(state, missing, unexplained):
     """It may have left after a job that no delivery has named so far. One that was missing before is of the loss."""
-    absent = suspect(1, absent_since=NOW + missing, missing_at=NOW + missing + 30)
+    absent = suspect(1, absent_since=NOW + missing, first_404_at=NOW + missing + 30)
     assert counted([(absent, state), newcomer(1, 60)]) == unexplained
 
 

@@ -78,7 +78,7 @@ def test_the_published_count_of_all_pools_leaves_out_those_that_their_own_fuse_s
 
 
 def test_the_published_count_includes_a_loss_that_has_waited_for_longer_than_the_window():
-    old = lost(absent_since=NOW - 9000, missing_at=NOW - 9000, confirmed_at=NOW - 9000)
+    old = lost(absent_since=NOW - 9000, first_404_at=NOW - 9000, confirmed_at=NOW - 9000)
     pools = by_pool([old], survey(), [Rule()], NOW, Limits())
     counts = counts_for(pools, {POOL: proving()}, [Rule()], FuseLimits(), DecisionInputs(survey(), NOW))
     assert counts[POOL].lost == 1
@@ -542,7 +542,7 @@ def test_machines_that_register_again_by_themselves_prove_no_batch(job, ephemera
     steps = {"removed_at": NOW - 450, "granted_at": NOW - 450, "replaced_at": NOW - 450}
     barren = [lost(each, **steps) for each in (1, 2, 3)]
     left = [
-        lost(each, ephemeral=ephemeral, reregistered_as=900 + each, absent_since=NOW - 20, missing_at=None, **job)
+        lost(each, ephemeral=ephemeral, reregistered_as=900 + each, absent_since=NOW - 20, first_404_at=None, **job)
         for each in (10, 11, 12)
     ]
     came = [online(900 + each, name=f"linux-{each}", first_seen=NOW - 20) for each in (10, 11, 12)]
@@ -624,7 +624,7 @@ def test_the_stricter_fuse_decides(own, whole, decides):
 @pytest.mark.parametrize(("age", "trips"), [(599.0, True), (600.0, False)], ids=["within the window", "a window ago"])
 def test_runners_that_may_run_an_unknown_job_count_as_lost_for_one_window(age, trips):
     """Such runners stay suspect for as long as the longest job. A later loss during that time is no mass loss."""
-    lost_runners = {"absent_since": NOW - age, "missing_at": NOW - age, "busy": True, "ephemeral": False}
+    lost_runners = {"absent_since": NOW - age, "first_404_at": NOW - age, "busy": True, "ephemeral": False}
     unknown = [suspect(each, **lost_runners) for each in range(1, 11)]
     decision = decided([*unknown, lost(50), *(online(each) for each in range(100, 130))])
     assert (POOL in {each.pool for each in decision.fuse_changes}) is trips
@@ -659,7 +659,7 @@ STOPPED = Fuse(Position.STOPPED, since=NOW - 2000, batch=3, allowed=3, stopped_a
 
 def scaled_down(queued, paused=()):
     lost_runners = [
-        lost(each, absent_since=NOW - 2000, missing_at=NOW - 2000, confirmed_at=NOW - 1900) for each in range(1, 41)
+        lost(each, absent_since=NOW - 2000, first_404_at=NOW - 2000, confirmed_at=NOW - 1900) for each in range(1, 41)
     ]
     return decided(
         [*lost_runners, *(online(each) for each in range(100, 110))], {POOL: STOPPED}, paused, jobs=waiting(queued)
@@ -708,7 +708,7 @@ def test_runners_that_may_be_needed_are_not_written_off(queued, paused):
 
 def test_the_installations_fuse_writes_off_no_runner_of_a_pool_with_a_stopped_fuse():
     """The installation's fuse does not count that pool, so the jobs queued for the pool are unknown to it."""
-    old = {"absent_since": NOW - 2000, "missing_at": NOW - 2000, "confirmed_at": NOW - 1900}
+    old = {"absent_since": NOW - 2000, "first_404_at": NOW - 2000, "confirmed_at": NOW - 1900}
     gpu = {"labels": ("gpu",), "custom_labels": ("gpu",)}
     runners = [lost(1, **old), lost(2, **old, **gpu), online(100), online(101, **gpu)]
     fuses = {POOL: STOPPED, ALL_POOLS: STOPPED}
@@ -812,7 +812,7 @@ def test_a_fleet_that_gives_a_plan_nothing_to_do_is_at_rest(runner):
     "runner",
     [
         suspect(1),
-        suspect(1, missing_at=None),
+        suspect(1, first_404_at=None),
         suspect(1, retired_at=NOW - 60, state="offline"),
         present(1),
         present(1, offline_since=NOW - 300 - MICROSECOND),

@@ -98,7 +98,7 @@ def test_a_scope_without_a_configured_pool_acts_and_one_with_another_pool_does_n
 
 def test_a_job_of_one_scope_keeps_no_loss_of_another_from_being_written_off():
     wanted = KnownJobs([KnownJob(frozenset({POOL}))])
-    waits = [lost(each, confirmed_at=NOW - 4000, missing_at=NOW - 4030, absent_since=NOW - 4060) for each in (1, 2)]
+    waits = [lost(each, confirmed_at=NOW - 4000, first_404_at=NOW - 4030, absent_since=NOW - 4060) for each in (1, 2)]
     stopped = Fuse(Position.STOPPED, since=NOW - 4000, stopped_at=NOW - 3000, batch_at=NOW - 4000)
     needed = member(-1, *waits, jobs=wanted, fuses={POOL: stopped})
     moot = member(-2, *waits, jobs=KnownJobs(), fuses={POOL: stopped})
@@ -153,7 +153,7 @@ def test_runners_last_listed_before_the_first_loss_are_not_counted_as_present(sw
     ids=["before the window", "as the window began", "within the window"],
 )
 def test_without_a_loss_in_the_window_all_scopes_are_counted(after, is_counted):
-    missing = lost(1, absent_since=NOW - 60, missing_at=NOW - 60)
+    missing = lost(1, absent_since=NOW - 60, first_404_at=NOW - 60)
     other = member(-2, online(1), survey=survey(swept_at=NOW - 3600))
     assert (other in without_unseen([member(-1, missing), other], NOW - 60 + after)) is is_counted
     assert without_unseen([], NOW) == []

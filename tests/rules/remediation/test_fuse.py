@@ -27,7 +27,7 @@ from ghapp.remediation.job_proof import KnownJob, KnownJobs
 from ghapp.remediation.plan import Candidate, PoolCapacity, RemediationLimits, plan
 from ghapp.runners.absence import RunnerList, survey_after, survey_after_failure
 from ghapp.runners.evidence import Survey
-from ghapp.runners.observations import not_needed, registration_seen, replaced
+from ghapp.runners.observations import SeenBy, not_needed, registration_seen, replaced
 from ghapp.runners.verdict import Limits, Reason, State, judge
 from tests.rules.builders import (
     LONG_AGO,
@@ -62,18 +62,18 @@ class Pool:
     def lose(self, count):
         for each in range(count):
             runner_id = 1 + max(self.runners, default=0)
-            runner = lost(runner_id, absent_since=self.now - 2, missing_at=self.now - 2)
+            runner = lost(runner_id, absent_since=self.now - 2, first_404_at=self.now - 2)
             self.runners[runner_id] = runner._replace(confirmed_at=self.now - 1 + each * MICROSECOND)
 
     def come_back(self, *ids):
         for each in ids:
             shown = registration(id=each, online=True)
-            self.runners[each] = registration_seen(self.runners[each], shown, self.now, listed=True)
+            self.runners[each] = registration_seen(self.runners[each], shown, self.now, by=SeenBy.LIST)
 
     def vanish(self, *ids):
         for each in ids:
             self.runners[each] = lost(each, last_replaced_at=self.runners[each].last_replaced_at)._replace(
-                absent_since=self.now - 2, missing_at=self.now - 2, confirmed_at=self.now - 1
+                absent_since=self.now - 2, first_404_at=self.now - 2, confirmed_at=self.now - 1
             )
 
     def have_a_job_end(self, *ids):
@@ -506,7 +506,7 @@ def test_suspects_with_a_404_count_before_the_first_loss_is_remediated():
 
 
 def test_suspects_count_before_their_own_get():
-    pool = Pool(*(suspect(each, missing_at=None) for each in range(1, 41)))
+    pool = Pool(*(suspect(each, first_404_at=None) for each in range(1, 41)))
     assert pool.tally()[0].lost == 40
 
 
@@ -530,7 +530,9 @@ def test_a_remediated_loss_counts_for_window_seconds(age, counted):
     ids=["just within window_seconds", "at window_seconds", "before it"],
 )
 def test_what_may_run_an_unknown_job_counts_for_window_seconds(age, counted):
-    missing = suspect(absent_since=NOW - age, missing_at=NOW - age, observed_at=NOW - age - 9, was_busy=True, busy=True)
+    missing = suspect(
+        absent_since=NOW - age, first_404_at=NOW - age, observed_at=NOW - age - 9, was_busy=True, busy=True
+    )
     assert fuse_counts([(missing, State.SUSPECT)], Fuse(), survey(), NOW, LIMITS).lost == counted
 
 

@@ -20,7 +20,7 @@ NOW, LOST_AT, ACCEPTED_AT = 1_000.0, 500.0, 600.0
 
 
 def lost(number=1, **changes):
-    worst = Evidence(number, f"r{number}", 0.0, registered=True, absent_since=LOST_AT, missing_at=510.0)
+    worst = Evidence(number, f"r{number}", 0.0, registered=True, absent_since=LOST_AT, first_404_at=510.0)
     return worst._replace(**{"replaced_at": ACCEPTED_AT, **changes})
 
 
@@ -91,7 +91,7 @@ def test_an_old_loss_takes_no_new_runner_of_a_later_loss():
 
 
 def test_a_runner_replaced_while_offline_counts_from_its_replacement():
-    offline = lost(absent_since=None, missing_at=None, offline_since=400.0)
+    offline = lost(absent_since=None, first_404_at=None, offline_since=400.0)
     assert heals([offline, newcomer()], NOW) == [Heal(1, 9, 600.0, NOW)]
 
 
@@ -100,9 +100,9 @@ def test_a_runner_replaced_while_offline_counts_from_its_replacement():
     [
         ({"confirmed_at": 540.0, "offline_since": 100.0}, 500.0),
         ({"offline_since": 100.0}, 100.0),
-        ({"missing_at": 480.0}, 480.0),
-        ({"absent_since": None, "missing_at": None, "granted_at": 590.0}, 590.0),
-        ({"absent_since": None, "missing_at": None}, ACCEPTED_AT),
+        ({"first_404_at": 480.0}, 480.0),
+        ({"absent_since": None, "first_404_at": None, "granted_at": 590.0}, 590.0),
+        ({"absent_since": None, "first_404_at": None}, ACCEPTED_AT),
     ],
     ids=[
         "invalidated, and offline before",
@@ -158,18 +158,18 @@ def hidden(members, now=LATE, **survey):
         ({"healed_count": 1}, False),
         ({"came": 0}, False),
         ({"came": 2}, True),
-        ({"late": 2, "healed_count": 4, "came": 2}, True),
-        ({"late": 2, "healed_count": 3, "came": 2}, False),
-        ({"late": 2, "healed_count": 4, "came": 1}, False),
+        ({"late": 3, "healed_count": 6, "came": 3}, True),
+        ({"late": 3, "healed_count": 5, "came": 3}, False),
+        ({"late": 3, "healed_count": 6, "came": 2}, False),
     ],
     ids=[
         "hidden",
         "too few healed",
         "no newcomer",
         "more newcomers",
-        "two hidden",
-        "two and too few healed",
-        "two and too few came",
+        "three hidden",
+        "three and too few healed",
+        "three and too few came",
     ],
 )
 def test_a_late_successor_is_hidden_once_most_others_healed_and_newcomers_came_that_may_be_it(pool, is_hidden):

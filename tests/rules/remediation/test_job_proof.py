@@ -40,7 +40,7 @@ def newcomer(number: int, at: float, job_after: float | None = WITHIN, **changes
 
 def waiting(number: int, idle_for: float = WITHIN, **changes) -> Member:
     """A lost ephemeral runner that had been idle for so long when it went missing."""
-    missing = {"first_seen": NOW - idle_for, "absent_since": NOW, "missing_at": NOW + 10, "confirmed_at": NOW + 40}
+    missing = {"first_seen": NOW - idle_for, "absent_since": NOW, "first_404_at": NOW + 10, "confirmed_at": NOW + 40}
     return lost(number, **{"ephemeral": True, **missing, **changes}), State.INVALIDATED
 
 
@@ -196,7 +196,7 @@ def test_only_confirmed_losses_that_might_have_been_given_a_job_are_tried(loss):
         waiting(3, ephemeral=None),
         waiting(3, group_id=7),
         waiting(3, labels=("self-hosted", "gpu")),
-        waiting(3, absent_since=NOW + 9 * 86_400.0, missing_at=NOW + 9 * 86_400.0),
+        waiting(3, absent_since=NOW + 9 * 86_400.0, first_404_at=NOW + 9 * 86_400.0),
     ],
     ids=["persistent", "of an unknown kind", "of another group", "with other labels", "dated in the future"],
 )
@@ -215,13 +215,13 @@ def test_jobs_of_a_kind_are_those_that_its_labels_allow_and_those_that_its_membe
 
 @pytest.mark.parametrize(("ahead", "is_shown"), [(0.0, True), (MICROSECOND, False)], ids=["now", "in the future"])
 def test_a_loss_that_is_dated_in_the_future_shows_nothing(ahead, is_shown):
-    missing = {"first_seen": NOW + 100, "absent_since": NOW + 150 + ahead, "missing_at": NOW + 150 + ahead}
+    missing = {"first_seen": NOW + 100, "absent_since": NOW + 150 + ahead, "first_404_at": NOW + 150 + ahead}
     assert shown([*peers(), *WAITING, waiting(3, **missing)], 150.0) is is_shown
 
 
 def test_a_runner_is_tried_from_when_it_went_missing():
     """A runner that is lost long after the others has not been without a job since they were."""
-    late = [waiting(number, first_seen=NOW + 45, absent_since=NOW + 60, missing_at=NOW + 70) for number in (1, 2)]
+    late = [waiting(number, first_seen=NOW + 45, absent_since=NOW + 60, first_404_at=NOW + 70) for number in (1, 2)]
     members = [*peers(), *(newcomer(50 + number, 61.0) for number in range(10)), *late]
     assert not shown(members, 60.0 + 150.0 - MICROSECOND)
     assert shown(members, 60.0 + 150.0)
@@ -244,7 +244,7 @@ def test_a_single_runner_that_was_given_a_job_after_it_went_missing_with_the_oth
     missing, started, is_shown, ephemeral
 ):
     """Those of other times left after their jobs, and one list, some seconds old, had lacked them before."""
-    seen = {"absent_since": NOW + missing, "missing_at": None, "confirmed_at": None, "first_seen": NOW - 70}
+    seen = {"absent_since": NOW + missing, "first_404_at": None, "confirmed_at": None, "first_seen": NOW - 70}
     at_work = waiting(3, **seen, job_id=3, job_started_at=NOW + started, ephemeral=ephemeral)[0]
     assert shown([*peers(), *WAITING, waiting(4), (at_work, State.RETIRED)]) is is_shown
 
@@ -257,7 +257,7 @@ def test_a_single_runner_that_was_given_a_job_after_it_went_missing_with_the_oth
 def test_newcomers_that_vanish_without_a_job_count_against_the_proof(came, state, is_shown):
     """They are lost again, or left after jobs that no delivery named; then those that wait may have had one as well."""
     at = NOW + came + 30
-    missing = {"absent_since": at, "missing_at": at + 10, "confirmed_at": at + 40, "granted_at": at + 41}
+    missing = {"absent_since": at, "first_404_at": at + 10, "confirmed_at": at + 40, "granted_at": at + 41}
     vanished = [(newcomer(90 + number, came, None, **missing)[0], state) for number in range(2)]
     assert shown([*peers(), *WAITING, *vanished]) is is_shown
 
@@ -492,7 +492,7 @@ def members_of(pool: BusyPool) -> Iterator[tuple[float, list[Member], KnownJobs]
                     ephemeral=True,
                     first_seen=began[each],
                     absent_since=at,
-                    missing_at=at + 30,
+                    first_404_at=at + 30,
                     confirmed_at=at + 60,
                 )
         elif what == "list":

@@ -53,6 +53,7 @@ STAGES = {
     "offline": (present(), NONE, None, False),
     "suspect": (suspect(), SUSPECT, NOW - 60, False),
     "confirmed": (lost(), WAITING, NOW, True),
+    "confirmed since the last sweep": (lost(confirmed_at=NOW + 1), WAITING, NOW + 1, True),
     "granted": (lost(**GRANT), GRANTED, NOW - 9, True),
     "granted while offline": (present(**GRANT), GRANTED, NOW - 9, False),
     "granted while suspect again": (suspect(**GRANT), GRANTED, NOW - 9, False),
@@ -77,7 +78,7 @@ STAGES = {
     "a suspicion that ended": (online(back_at=NOW - 5), NONE, None, False),
     "removed by its controller": (lost(retired_at=NOW), NONE, None, False),
     "lost, and its version gets no jobs": (
-        lost(ephemeral=True, outdated_at=NOW - 90, last_registered_at=NOW - 80),
+        lost(ephemeral=True, outdated_at=NOW - 90, last_shown_at=NOW - 80),
         NONE,
         None,
         False,
@@ -100,8 +101,9 @@ def test_each_stage_has_its_begin_and_a_loss_is_open_until_its_successor_is_onli
     [
         (present(), "offline runners are reported, and replaced if the pool says so"),
         (online(), "no replacement is needed"),
+        (present(first_seen=NOW - 9, offline_since=NOW - 9, was_online=False), "no replacement is needed"),
     ],
-    ids=["offline", "healthy"],
+    ids=["offline", "healthy", "starting"],
 )
 def test_a_runner_that_is_not_lost_says_what_would_be_done_about_it(evidence, text):
     assert status_of(evidence).text == text

@@ -268,7 +268,7 @@ def test_a_listener_reads_no_request_that_is_over(evidence, path, is_read):
     [
         (lost(confirmed_at=NOW + 9), True),
         (lost(granted_at=NOW, event_id="e1"), True),
-        (lost(missing_at=NOW - 29), False),
+        (lost(first_404_at=NOW - 29), False),
         (lost(2), False),
         (present(offline_since=NOW - 30), False),
     ],

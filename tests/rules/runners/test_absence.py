@@ -108,7 +108,7 @@ class TestChurn:
         churned = listing(*range(2, 11))._replace(churned=True)
         once = absence.folds_of_list(churned, FLEET, survey(), NOW)[1](online(1))
         missed = absence.folds_of_get(None, NOW + 1)(once)
-        assert (missed.absent_since, missed.absent_of, missed.missing_at) == (NOW, None, NOW + 1)
+        assert (missed.absent_since, missed.absent_of, missed.first_404_at) == (NOW, None, NOW + 1)
         assert judge(missed, survey(), NOW + 1, LIMITS).state is State.SUSPECT
 
     @pytest.mark.parametrize(("total", "most"), [(101, 1), (1_999, 1), (2_000, 2), (10_000, 10)])
@@ -235,9 +235,9 @@ class TestFolds:
         assert judge(after, survey(), NOW, LIMITS).reason is Reason.REREGISTERED
 
     def test_a_404_starts_the_clock_and_a_registration_ends_the_absence(self):
-        absent = suspect(missing_at=None)
+        absent = suspect(first_404_at=None)
         missed = absence.folds_of_get(None, NOW)(absent)
-        assert (missed.missing_at, missed.confirmed_at) == (NOW, None)
+        assert (missed.first_404_at, missed.confirmed_at) == (NOW, None)
         found = absence.folds_of_get(registration(online=True), NOW + 1)(missed)
         assert judge(found, survey(), NOW + 1, LIMITS).state is State.HEALTHY
 
@@ -250,7 +250,7 @@ class TestFolds:
 class TestQueries:
     @pytest.mark.parametrize("after", [0.0, 119.0, 120.0])
     def test_a_runner_with_a_job_is_not_queried_while_the_jobs_end_may_be_in_delivery(self, after):
-        absent = suspect(1, missing_at=None, absent_since=NOW, job_id=9, job_started_at=LONG_AGO)
+        absent = suspect(1, first_404_at=None, absent_since=NOW, job_id=9, job_started_at=LONG_AGO)
         seen = survey(swept_at=NOW + after)
         assert absence.not_yet_queried([absent], seen, NOW + after, LIMITS) == ([1] if after >= 120.0 else [])
 
@@ -261,41 +261,41 @@ class TestQueries:
 
     def test_each_suspect_is_queried_once_in_order_of_absence(self):
         records = [
-            suspect(1, missing_at=None, absent_since=NOW - 60),
+            suspect(1, first_404_at=None, absent_since=NOW - 60),
             suspect(2),
-            suspect(3, missing_at=None, absent_since=NOW - 120),
+            suspect(3, first_404_at=None, absent_since=NOW - 120),
             online(4),
         ]
         assert absence.not_yet_queried(records, survey(), NOW, LIMITS) == [3, 1]
 
     @pytest.mark.parametrize("missing", [MOST_ASKED, MOST_ASKED + 1])
     def test_a_mass_loss_does_not_spend_the_hourly_budget_at_once(self, missing):
-        records = [suspect(each, missing_at=None) for each in range(1, missing + 1)]
+        records = [suspect(each, first_404_at=None) for each in range(1, missing + 1)]
         assert len(absence.not_yet_queried(records, survey(), NOW, LIMITS)) == MOST_ASKED
 
     def test_overdue_confirmations_are_due_at_once_and_others_later(self):
         records = [
-            suspect(1, missing_at=NOW - 300),
-            suspect(2, missing_at=NOW - 200),
-            suspect(3, missing_at=NOW - 10),
-            suspect(4, missing_at=None),
+            suspect(1, first_404_at=NOW - 300),
+            suspect(2, first_404_at=NOW - 200),
+            suspect(3, first_404_at=NOW - 10),
+            suspect(4, first_404_at=None),
             lost(5),
         ]
         assert absence.confirm_at(records, survey(), NOW, LIMITS) == [NOW, NOW + 20]
 
     def test_suspects_that_are_due_within_one_second_share_its_latest_time(self):
-        records = [suspect(each, missing_at=NOW + at) for each, at in enumerate((-10.5, -10.25, -10.0, -9.75), 1)]
+        records = [suspect(each, first_404_at=NOW + at) for each, at in enumerate((-10.5, -10.25, -10.0, -9.75), 1)]
         assert absence.confirm_at(records, survey(), NOW, LIMITS) == [NOW + 19.75, NOW + 20.25]
 
     @pytest.mark.parametrize(("after", "is_scheduled"), [(0.0, True), (MICROSECOND, False)], ids=["an hour", "more"])
     def test_a_confirmation_is_scheduled_an_hour_before_it_is_due_at_most(self, after, is_scheduled):
         limits = Limits(confirm_seconds=10.0 + MOST_AHEAD_SECONDS + after)
-        due_at = absence.confirm_at([suspect(missing_at=NOW - 10)], survey(), NOW, limits)
+        due_at = absence.confirm_at([suspect(first_404_at=NOW - 10)], survey(), NOW, limits)
         assert due_at == ([NOW + MOST_AHEAD_SECONDS] if is_scheduled else [])
 
     @pytest.mark.parametrize(("missing", "seconds"), [([], 0.0), ([-31.0], 0.0), ([-31.0, -29.5, -30.0], 0.5)])
     def test_suspects_are_ready_when_the_last_of_their_first_404s_is_old_enough(self, missing, seconds):
-        found = [suspect(each, missing_at=NOW + at) for each, at in enumerate(missing, 1)]
+        found = [suspect(each, first_404_at=NOW + at) for each, at in enumerate(missing, 1)]
         assert absence.ready_in(found, NOW, LIMITS) == seconds
 
 
@@ -304,8 +304,8 @@ class TestConfirmation:
         ("waited", "is_due"), [(30.0, True), (30.0 - MICROSECOND, False)], ids=["at confirm_seconds", "just before"]
     )
     def test_the_first_404_must_be_old_enough(self, waited, is_due):
-        waiting = suspect(missing_at=NOW - 100)
-        found = absence.due([waiting], survey(), waiting.missing_at + waited, LIMITS)
+        waiting = suspect(first_404_at=NOW - 100)
+        found = absence.due([waiting], survey(), waiting.first_404_at + waited, LIMITS)
         assert bool(found) is is_due
 
     @pytest.mark.parametrize(
@@ -330,7 +330,7 @@ class TestConfirmation:
         ],
     )
     def test_a_sweep_confirms_with_its_own_list_what_a_control_list_would(self, found_list, began, now, due):
-        waiting = suspect(1, missing_at=NOW - 100)
+        waiting = suspect(1, first_404_at=NOW - 100)
         assert [*absence.due_in_sweep([waiting], found_list, survey(), began, now, LIMITS)] == due
 
     @pytest.mark.parametrize(
@@ -338,9 +338,9 @@ class TestConfirmation:
         [
             ({"busy": True}, LONGEST_JOB_SECONDS),
             ({"busy": True, "job_id": 9, "job_ended_at": NOW - 300}, LONGEST_JOB_SECONDS),
-            ({"busy": True, "job_ended_at": NOW - 90, "last_registered_at": NOW - 30}, DOUBTFUL_JOB_SECONDS),
-            ({"busy": True, "job_ended_at": NOW - 90, "last_registered_at": NOW - 31}, DOUBTFUL_JOB_SECONDS),
-            ({"busy": True, "job_ended_at": NOW - 90, "last_registered_at": NOW - 29.9}, LONGEST_JOB_SECONDS),
+            ({"busy": True, "job_ended_at": NOW - 90, "last_shown_at": NOW - 30}, DOUBTFUL_JOB_SECONDS),
+            ({"busy": True, "job_ended_at": NOW - 90, "last_shown_at": NOW - 31}, DOUBTFUL_JOB_SECONDS),
+            ({"busy": True, "job_ended_at": NOW - 90, "last_shown_at": NOW - 29.9}, LONGEST_JOB_SECONDS),
             ({"busy": True, "remains": Remains(RemainsKind.RUNNING, NOW, NOW)}, LONGEST_JOB_SECONDS),
             ({"busy": True, "remains": Remains(RemainsKind.NO_POD, NOW, NOW)}, 30.0),
             ({"busy": True, "remains": Remains(RemainsKind.ENDED, NOW, NOW)}, 30.0),
@@ -361,7 +361,7 @@ class TestConfirmation:
         ],
     )
     def test_a_runner_that_may_run_an_unknown_job_is_confirmed_after_the_longest_job(self, changes, patience):
-        absent = suspect(missing_at=NOW, observed_at=NOW + patience, **changes)  # missing from the list of each sweep
+        absent = suspect(first_404_at=NOW, observed_at=NOW + patience, **changes)  # missing from the list of each sweep
         shown = survey(swept_at=NOW + patience)
         assert absence.due([absent], shown, NOW + patience - MICROSECOND, LIMITS) == {}
         assert [*absence.due([absent], shown, NOW + patience, LIMITS)] == [absent.id]
@@ -370,7 +370,7 @@ class TestConfirmation:
 
     @pytest.mark.parametrize(
         "other",
-        [suspect(missing_at=None), lost(), present(), suspect(reregistered_as=9)],
+        [suspect(first_404_at=None), lost(), present(), suspect(reregistered_as=9)],
         ids=["without its own GET", "already confirmed", "present", "registered again"],
     )
     def test_only_suspects_with_a_404_are_due(self, other):
@@ -412,7 +412,7 @@ class TestConfirmation:
         ids=["at the last first 404", "at the maximum age", "too old", "before a first 404", "from the future"],
     )
     def test_a_check_of_the_installation_is_valid_for_seconds_and_only_after_all_first_404s(self, checked_at, now, may):
-        missing = [suspect(1, missing_at=NOW - 60), suspect(2, missing_at=NOW), suspect(3, missing_at=None)]
+        missing = [suspect(1, first_404_at=NOW - 60), suspect(2, first_404_at=NOW), suspect(3, first_404_at=None)]
         assert absence.may_rely_on(checked_at, missing, now, 10.0) is may
 
     @pytest.mark.parametrize(
@@ -451,9 +451,9 @@ class TestConfirmation:
 
     def test_a_404_confirms_nothing_if_the_runner_was_seen_since_the_404_that_was_due(self):
         due = suspect()
-        seen = observations.registration_seen(due, registration(online=True), NOW + 29.4, listed=True)
+        seen = observations.registration_seen(due, registration(online=True), NOW + 29.4, by=observations.SeenBy.LIST)
         missed_again = observations.get_missed(seen, NOW + 29.7)
-        assert missed_again.missing_at == NOW + 29.7
+        assert missed_again.first_404_at == NOW + 29.7
         assert absence.confirmed(due, None, NOW + 30)(missed_again) is missed_again
         assert absence.confirmed(due, None, NOW + 30)(seen) is seen
 
@@ -533,7 +533,7 @@ class TestOmittedRunners:
         for number in range(times):
             at = NOW - 1000.0 * (times - number - 1)
             missed = observations.unlisted(evidence, at, 412)
-            evidence = observations.registration_seen(missed, registration(online=True), at, listed=False)
+            evidence = observations.registration_seen(missed, registration(online=True), at, by=observations.SeenBy.GET)
         return evidence
 
     @pytest.mark.parametrize(
@@ -569,26 +569,28 @@ class TestOmittedRunners:
         )
 
     def test_a_list_that_has_the_runner_ends_that(self):
-        seen = observations.registration_seen(self.found(3), registration(online=True), NOW + 60, listed=True)
+        seen = observations.registration_seen(
+            self.found(3), registration(online=True), NOW + 60, by=observations.SeenBy.LIST
+        )
         assert seen.omissions == 0
 
 
-@pytest.mark.parametrize(("missing_at", "is_asked"), [(NOW, False), (NOW + MICROSECOND, True)], ids=["now", "later"])
-def test_a_suspect_whose_first_404_is_in_the_future_is_asked_for_again(missing_at, is_asked):
-    missing = suspect(missing_at=missing_at)
+@pytest.mark.parametrize(("first_404_at", "is_asked"), [(NOW, False), (NOW + MICROSECOND, True)], ids=["now", "later"])
+def test_a_suspect_whose_first_404_is_in_the_future_is_asked_for_again(first_404_at, is_asked):
+    missing = suspect(first_404_at=first_404_at)
     assert absence.not_yet_queried([missing], survey(), NOW, LIMITS) == ([missing.id] if is_asked else [])
 
 
 def test_suspects_without_a_job_are_asked_for_before_those_with_one():
     """Three hundred busy ones may be lost at once; the idle one among them is replaced as usual."""
-    at_work = [suspect(each, missing_at=None, job_id=9, job_started_at=NOW - 900) for each in range(MOST_ASKED)]
-    idle = suspect(999, missing_at=None, absent_since=NOW - 1)
+    at_work = [suspect(each, first_404_at=None, job_id=9, job_started_at=NOW - 900) for each in range(MOST_ASKED)]
+    idle = suspect(999, first_404_at=None, absent_since=NOW - 1)
     asked = absence.not_yet_queried([*at_work, idle], survey(), NOW + 300, LIMITS)
     assert (asked[0], len(asked)) == (999, MOST_ASKED)
 
 
 @pytest.mark.parametrize(
-    ("was_deleted", "missing_at", "until"),
+    ("was_deleted", "first_404_at", "until"),
     [
         (True, NOW - 90, NOW + observations.LIST_LAG_SECONDS),
         (False, NOW - 90, NOW),
@@ -597,8 +599,8 @@ def test_suspects_without_a_job_are_asked_for_before_those_with_one():
     ],
     ids=["deleted", "missing for long", "missing for a minute", "missing since a moment ago"],
 )
-def test_a_list_that_may_be_older_than_the_removal_of_its_runner_is_ignored(was_deleted, missing_at, until):
-    absent = lost(absent_since=missing_at, missing_at=missing_at, observed_at=missing_at)
+def test_a_list_that_may_be_older_than_the_removal_of_its_runner_is_ignored(was_deleted, first_404_at, until):
+    absent = lost(absent_since=first_404_at, first_404_at=first_404_at, observed_at=first_404_at)
     removed = absent._replace(removed_at=NOW, was_deleted=was_deleted)
     for began, is_ignored in ((until - 30, True), (until, True), (until + MICROSECOND, False)):
         fold = absence.folds_of_list(listing(1), {1: removed}, survey(), began)[1]
@@ -624,7 +626,7 @@ def test_a_row_that_cannot_be_read_ends_an_absence_and_no_list_with_it_confirms_
     known = {1: suspect(1)}
     look = absence.as_last_read(listing()._replace(total=1, unreadable=frozenset({1})), known)
     back = absence.folds_of_list(look, known, survey(), NOW)[1](known[1])
-    assert (back.absent_since, back.missing_at) == (None, None)
+    assert (back.absent_since, back.first_404_at) == (None, None)
     assert absence.due_in_sweep(known.values(), look, survey(), NOW, NOW + 60, LIMITS) == {}
 
 
@@ -643,8 +645,8 @@ def test_a_row_of_a_runner_that_was_never_read_stays_unreadable():
 def test_labels_that_cannot_be_read_are_those_that_were_read_before():
     odd = registration(online=True, labels=("linux-8vcpu",), custom_labels=("linux-8vcpu",), labels_complete=False)
     known = online(1)
-    assert observations.registration_seen(known, odd, NOW, listed=True).labels == known.labels
-    new = observations.registration_seen(None, odd, NOW, listed=True)
+    assert observations.registration_seen(known, odd, NOW, by=observations.SeenBy.LIST).labels == known.labels
+    new = observations.registration_seen(None, odd, NOW, by=observations.SeenBy.LIST)
     assert new.labels == new.custom_labels == ("linux-8vcpu",)
 
 
@@ -659,7 +661,7 @@ def test_what_a_get_found_while_it_verified_an_empty_list_is_kept_and_a_404_is_n
     ids=["younger than a confirmation", "as old"],
 )
 def test_a_suspect_that_is_younger_than_a_confirmation_is_only_being_checked(age, is_checked):
-    found = absent_runners([suspect(1, absent_since=NOW - age, missing_at=None)], NOW, LIMITS)
+    found = absent_runners([suspect(1, absent_since=NOW - age, first_404_at=None)], NOW, LIMITS)
     assert found == (AbsentRunners(checked=("linux-1",)) if is_checked else AbsentRunners(suspects=("linux-1",)))
 
 

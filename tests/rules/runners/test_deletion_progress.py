@@ -19,7 +19,7 @@ from ghapp.runners.deletion_progress import (
     over,
     waits,
 )
-from ghapp.runners.observations import grant_revoked, registration_seen
+from ghapp.runners.observations import SeenBy, grant_revoked, registration_seen
 from ghapp.runners.verdict import State
 from tests.rules.builders import MICROSECOND, NOW, lost, registration, survey
 
@@ -104,7 +104,7 @@ def test_a_completed_step_is_not_repeated(at):
 
 def test_a_returned_registration_clears_the_deletion():
     evidence = lost(deletion=waits(FOUND, NOW, "NotRunning"), granted_at=NOW, event_id="e1")
-    assert registration_seen(evidence, registration(online=True), NOW + 1, listed=True).deletion is None
+    assert registration_seen(evidence, registration(online=True), NOW + 1, by=SeenBy.LIST).deletion is None
 
 
 def test_a_revoked_grant_keeps_the_deletion():
@@ -144,7 +144,7 @@ def test_a_candidate_that_waits_in_the_cluster_takes_no_room_and_is_deferred():
 
 def test_evidence_of_one_second_is_listed_in_the_order_in_which_it_happens():
     evidence = lost(
-        job_id=7, job_started_at=NOW + 0.9, job_ended_at=NOW + 0.1, absent_since=NOW + 0.4, missing_at=NOW + 0.4
+        job_id=7, job_started_at=NOW + 0.9, job_ended_at=NOW + 0.1, absent_since=NOW + 0.4, first_404_at=NOW + 0.4
     )
     facts = [text for at, _, text in history(evidence, survey()) if int(at) == int(NOW)]
     assert [each for each in facts if "job" in each] == ["took job 7", "ended job 7"]

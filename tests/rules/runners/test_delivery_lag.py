@@ -44,7 +44,7 @@ AT = NOW - 60
 
 def suspect(**changes):
     """An ephemeral runner that a list lacks since a minute ago, with a first 404 half a minute ago."""
-    return persistent_suspect(ephemeral=True, absent_since=AT, missing_at=NOW - 30)._replace(**changes)
+    return persistent_suspect(ephemeral=True, absent_since=AT, first_404_at=NOW - 30)._replace(**changes)
 
 
 def facts(**changes):
@@ -114,10 +114,11 @@ HOUR_AND_MORE = HOLD_SECONDS + MICROSECOND
         ([5.0, 7200.0, 7200.0, 7200.0], True),
         ([7200.0, 7200.0, 7200.0, 5.0], False),
         ([7200.0, 5.0, 7200.0, 7200.0], False),
+        ([7200.0, 7200.0, 7200.0, -5.0], False),
     ],
     ids=[
         "all two hours late", "too few", "just over an hour", "three days", "older than GitHub repeats",
-        "in time before", "in time again", "in time in between",
+        "in time before", "in time again", "in time in between", "ahead of its date again",
     ],
 )  # fmt: skip
 def test_deliveries_that_are_all_more_than_an_hour_late_are_late(ages, is_late):
@@ -383,11 +384,11 @@ def test_only_a_runner_that_may_be_ephemeral_waits(ephemeral, awaits):
 
 
 def test_a_runner_left_after_the_last_list_that_had_it():
-    runner = suspect(last_registered_at=AT - 5)
+    runner = suspect(last_shown_at=AT - 5)
     assert may_be_explained(runner, gap(0.0, AT - 5), survey())
     assert not may_be_explained(runner, gap(0.0, AT - 5 - MICROSECOND), survey())
-    assert not may_be_explained(suspect(last_registered_at=AT), gap(0.0, AT - MICROSECOND), survey())
-    after_it = suspect(last_registered_at=AT + MICROSECOND)
+    assert not may_be_explained(suspect(last_shown_at=AT), gap(0.0, AT - MICROSECOND), survey())
+    after_it = suspect(last_shown_at=AT + MICROSECOND)
     assert may_be_explained(after_it, gap(0.0, LEFT_AFTER), survey()), "a date after it was missed"
 
 

@@ -35,11 +35,11 @@ def test_a_failure_that_is_dated_in_the_future_is_none():
 
 
 def test_failures_in_a_row_are_counted_and_those_of_an_earlier_loss_are_not():
-    evidence = lost(absent_since=NOW - 60, missing_at=NOW - 50)
+    evidence = lost(absent_since=NOW - 60, first_404_at=NOW - 50)
     for times in (1, 2, 3):
         evidence = call_failed(evidence, NOW + times, "why", Reason.GITHUB_UNAVAILABLE)
         assert evidence.failed_calls == FailedCalls(times, NOW + times, "why", Reason.GITHUB_UNAVAILABLE)
-    again = evidence._replace(absent_since=NOW + 100, missing_at=NOW + 110)
+    again = evidence._replace(absent_since=NOW + 100, first_404_at=NOW + 110)
     assert (failed_calls(again), may_call(again, NOW + 4)) == (None, True)
     assert call_failed(again, NOW + 120, "why", Reason.GITHUB_UNAVAILABLE).failed_calls.times == 1
 
@@ -64,14 +64,14 @@ def test_a_long_reason_is_cut_and_a_deleted_record_stays_deleted():
 
 @pytest.mark.parametrize(("after", "asks"), [(29.999, False), (30.0, True)])
 def test_a_suspect_without_an_answer_is_asked_again_after_the_wait(after, asks):
-    first = failed(suspect(missing_at=None, absent_since=NOW - 60))
+    first = failed(suspect(first_404_at=None, absent_since=NOW - 60))
     now = NOW + after
     assert absence.not_yet_queried([first], survey(swept_at=now), now, LIMITS) == ([first.id] if asks else [])
 
 
 @pytest.mark.parametrize(("after", "asks"), [(29.999, False), (30.0, True)])
 def test_a_suspect_whose_second_get_failed_is_confirmed_after_the_wait(after, asks):
-    second = failed(suspect(missing_at=NOW - 30, absent_since=NOW - 60))
+    second = failed(suspect(first_404_at=NOW - 30, absent_since=NOW - 60))
     now = NOW + after
     assert list(absence.due([second], survey(swept_at=now), now, LIMITS)) == ([second.id] if asks else [])
     assert absence.confirm_at([second], survey(swept_at=NOW), NOW, LIMITS) == [NOW + 30]
@@ -79,7 +79,7 @@ def test_a_suspect_whose_second_get_failed_is_confirmed_after_the_wait(after, as
 
 @pytest.mark.parametrize("answer", [None, registration(online=True)], ids=["404", "found"])
 def test_an_answer_ends_the_wait(answer):
-    waiting = failed(suspect(missing_at=NOW - 30, absent_since=NOW - 60), 9)
+    waiting = failed(suspect(first_404_at=NOW - 30, absent_since=NOW - 60), 9)
     assert absence.folds_of_get(answer, NOW + 1)(waiting).failed_calls is None
     assert absence.confirmed(waiting, answer, NOW + 1)(waiting).failed_calls is None
 

@@ -13,6 +13,7 @@ from ghapp.runners.observations import (
     LIST_LAG_SECONDS,
     OVERTAKING_SECONDS,
     REPORT_SETTLES_SECONDS,
+    SeenBy,
     absence_confirmed,
     busy_after_all,
     deleting,
@@ -60,10 +61,10 @@ def folds(times):
     jobs = st.integers(1, 3)
     return st.one_of(
         st.builds(
-            lambda s, t, li: ("seen", t, lambda e: registration_seen(e, s, t, listed=li)),
+            lambda s, t, by: ("seen", t, lambda e: registration_seen(e, s, t, by=by)),
             registrations,
             times,
-            st.booleans(),
+            st.sampled_from(SeenBy),
         ),
         st.builds(lambda t: ("unlisted", t, lambda e: unlisted(e, t, 412)), times),
         st.builds(lambda t: ("missed", t, lambda e: get_missed(e, t)), times),
@@ -80,7 +81,7 @@ HISTORIES = st.lists(folds(TIMES), max_size=25)
 
 
 def get_found(evidence, seen, at):
-    return registration_seen(evidence, seen, at, listed=False)
+    return registration_seen(evidence, seen, at, by=SeenBy.GET)
 
 
 def evidence_after(history, start=None):
@@ -133,7 +134,7 @@ def days(draw):
         last = survey(swept_at=before)
         match kind:
             case "listed" | "found":
-                fold = partial(registration_seen, seen=shown, at=at, listed=kind == "listed")
+                fold = partial(registration_seen, seen=shown, at=at, by=SeenBy.LIST if kind == "listed" else SeenBy.GET)
             case "unlisted":
                 fold = partial(unlisted, at=at, total=412, survey=last)
             case "missed":
@@ -175,8 +176,8 @@ def test_a_runner_that_github_returned_after_the_first_404_is_not_confirmed_in_w
 ):
     """A sweep and a confirmation hold different locks: what each was answered may be folded after the other's."""
     folds_by_kind = {
-        "listed": lambda at: partial(registration_seen, seen=registration(version=str(at)), at=at, listed=True),
-        "found": lambda at: partial(registration_seen, seen=registration(online=True), at=at, listed=False),
+        "listed": lambda at: partial(registration_seen, seen=registration(version=str(at)), at=at, by=SeenBy.LIST),
+        "found": lambda at: partial(registration_seen, seen=registration(online=True), at=at, by=SeenBy.GET),
         "unlisted": lambda at: partial(unlisted, at=at, total=412),
         "missed": lambda at: partial(get_missed, at=at),
         "confirmed": lambda at: partial(absence_confirmed, at=at),
@@ -203,7 +204,7 @@ def test_a_runner_that_github_returned_after_the_first_404_is_not_confirmed_in_w
 )
 def test_a_late_list_between_two_404s_leaves_the_second_one_alone(folds_in_order, state):
     kinds = {
-        "listed": lambda evidence, at: registration_seen(evidence, registration(online=True), at, listed=True),
+        "listed": lambda evidence, at: registration_seen(evidence, registration(online=True), at, by=SeenBy.LIST),
         "missed": get_missed,
         "confirmed": absence_confirmed,
     }
@@ -211,15 +212,17 @@ def test_a_late_list_between_two_404s_leaves_the_second_one_alone(folds_in_order
     for kind, after in folds_in_order:
         evidence = kinds[kind](evidence, NOW + after)
     found = "invalidated" if evidence.confirmed_at else "suspect" if is_absent(evidence) else "healthy"
-    assert (found, None if evidence.missing_at is None else evidence.missing_at - NOW) == state
+    assert (found, None if evidence.first_404_at is None else evidence.first_404_at - NOW) == state
 
 
 LATE = st.integers(-99, 60).map(lambda second: NOW + second)
-CONFIRMED = [lost(last_registered_at=NOW - 100, ephemeral=ephemeral) for ephemeral in (None, False, True)]
+CONFIRMED = [lost(last_shown_at=NOW - 100, ephemeral=ephemeral) for ephemeral in (None, False, True)]
 RECORDED = ("recorded", NOW, lambda each: each._replace(past_loss=None))  # its incident has the loss
 
 
-BUSY = LATE.map(lambda at: ("seen", at, lambda each: registration_seen(each, registration(busy=True), at, listed=True)))
+BUSY = LATE.map(
+    lambda at: ("seen", at, lambda each: registration_seen(each, registration(busy=True), at, by=SeenBy.LIST))
+)
 
 
 @given(st.sampled_from([*CONFIRMED, suspect()]), st.lists(st.one_of(folds(LATE), st.just(RECORDED), BUSY), max_size=6))
@@ -230,7 +233,7 @@ def test_the_return_of_a_runner_is_that_of_a_lost_one_if_its_loss_was_ever_confi
     for kind, at, fold in [*history, ("seen", NOW + 2000, lambda each: get_found(each, back, NOW + 2000))]:
         before, evidence = evidence, fold(evidence)
         if kind == "seen" and is_absent(before) and not is_absent(evidence):
-            if before.missing_at is not None:
+            if before.first_404_at is not None:
                 assert (evidence.back_at, evidence.was_lost) == (at, was_confirmed)
             was_confirmed = False
         was_confirmed = was_confirmed or evidence.confirmed_at is not None
@@ -240,15 +243,15 @@ def test_the_return_of_a_runner_is_that_of_a_lost_one_if_its_loss_was_ever_confi
 @pytest.mark.parametrize(
     "revoked",
     [
-        lambda each: registration_seen(each, registration(busy=True), NOW - 95, listed=True),
-        lambda each: registration_seen(each, registration(), NOW - 30, listed=True),
+        lambda each: registration_seen(each, registration(busy=True), NOW - 95, by=SeenBy.LIST),
+        lambda each: registration_seen(each, registration(), NOW - 30, by=SeenBy.LIST),
         lambda each: job_started(each, 7, NOW - 95),
     ],
     ids=["by a list that shows it busy", "by a list between the two answers", "by a job"],
 )
 def test_a_loss_that_is_revoked_is_kept_for_its_incident_and_for_the_fuse(revoked):
     confirmed = suspect(
-        missing_at=NOW - 60, absent_since=NOW - 60, last_registered_at=NOW - 100, confirmed_at=NOW, observed_at=NOW
+        first_404_at=NOW - 60, absent_since=NOW - 60, last_shown_at=NOW - 100, confirmed_at=NOW, observed_at=NOW
     )
     evidence = revoked(confirmed)
     assert (evidence.confirmed_at, evidence.past_loss.confirmed_at, evidence.past_loss.ended_at) == (None, NOW, NOW)
@@ -260,7 +263,7 @@ def test_an_idle_answer_ends_no_job_of_an_ephemeral_runner(history, place, busy_
     """It takes one job: whenever GitHub showed it busy, before or after its absence, it is at work or has left."""
     history = [each for each in history if each[0] in ("seen", "unlisted", "missed", "confirmed")]
     shown = registration(online=True, busy=True, ephemeral=True)
-    history.insert(place, ("seen", busy_at, lambda each: registration_seen(each, shown, busy_at, listed=True)))
+    history.insert(place, ("seen", busy_at, lambda each: registration_seen(each, shown, busy_at, by=SeenBy.LIST)))
     evidence = first_observation(1, "linux-1", NOW - 600)
     for _, _, fold in history:
         evidence = fold(evidence)._replace(ephemeral=True)
@@ -272,10 +275,10 @@ def test_an_idle_answer_ends_no_job_of_an_ephemeral_runner(history, place, busy_
 
 
 def test_a_report_of_a_removal_that_is_recorded_after_a_later_list_does_not_undo_that_list():
-    listed = registration_seen(online(observed_at=NOW), registration(online=True, busy=True), NOW + 21, listed=True)
+    listed = registration_seen(online(observed_at=NOW), registration(online=True, busy=True), NOW + 21, by=SeenBy.LIST)
     reported = retired_by_controller(listed, NOW + 20)
     assert (reported.retired_at, reported.observed_at, reported.listed) == (NOW + 20, NOW + 21, True)
-    again = registration_seen(reported, registration(online=True), NOW + 141, listed=True)
+    again = registration_seen(reported, registration(online=True), NOW + 141, by=SeenBy.LIST)
     assert again.retired_at is None, "the second list"
 
 
@@ -309,10 +312,10 @@ def test_no_runner_is_invalidated_without_two_404s_after_its_registration(histor
             assert confirmed
 
 
-@given(HISTORIES, TIMES, st.booleans())
-def test_a_busy_runner_that_github_shows_is_never_a_candidate(history, at, listed):
+@given(HISTORIES, TIMES, st.sampled_from(SeenBy))
+def test_a_busy_runner_that_github_shows_is_never_a_candidate(history, at, by):
     evidence = evidence_after(history)._replace(observed_at=None, retired_at=None)
-    evidence = registration_seen(evidence, registration(online=True, busy=True), at, listed=listed)
+    evidence = registration_seen(evidence, registration(online=True, busy=True), at, by=by)
     for later in (0, 299, 10**6):
         assert judge(evidence, Survey(), at + later, LIMITS).state not in (State.INVALIDATED, State.OFFLINE)
 
@@ -320,36 +323,36 @@ def test_a_busy_runner_that_github_shows_is_never_a_candidate(history, at, liste
 @given(HISTORIES, TIMES, st.integers(4, 9))
 def test_a_runner_running_a_job_that_github_shows_is_never_a_candidate(history, at, job_id):
     evidence = evidence_after(history)._replace(observed_at=None, retired_at=None)
-    evidence = registration_seen(evidence, registration(online=True), at, listed=True)
+    evidence = registration_seen(evidence, registration(online=True), at, by=SeenBy.LIST)
     evidence = job_started(evidence, job_id, NOW + 1501)
     assert evidence.running_job == job_id
     verdict = judge(evidence, survey(swept_at=NOW + 1501), NOW + 1501, LIMITS)
     assert verdict.state in (State.HEALTHY, State.STARTING)
 
 
-@pytest.mark.parametrize("listed", [True, False], ids=["in a list", "by its own GET"])
-def test_a_first_observation_in_the_future_is_corrected_by_the_next_one(listed):
+@pytest.mark.parametrize("by", SeenBy)
+def test_a_first_observation_in_the_future_is_corrected_by_the_next_one(by):
     """A runner first seen in the future would count as a successor of a batch requested before that time."""
-    ahead = registration_seen(None, registration(online=True), NOW + OVERTAKING_SECONDS + 1, listed=True)
-    assert registration_seen(ahead, registration(online=True), NOW, listed=listed).first_seen == NOW
-    later = registration_seen(ahead, registration(online=True), NOW + OVERTAKING_SECONDS + 60, listed=listed)
+    ahead = registration_seen(None, registration(online=True), NOW + OVERTAKING_SECONDS + 1, by=SeenBy.LIST)
+    assert registration_seen(ahead, registration(online=True), NOW, by=by).first_seen == NOW
+    later = registration_seen(ahead, registration(online=True), NOW + OVERTAKING_SECONDS + 60, by=by)
     assert later.first_seen == NOW + OVERTAKING_SECONDS + 1
 
 
 def test_a_404_alone_only_starts_the_clock():
     evidence = get_missed(online(), NOW)
-    assert evidence == online(listed=False, observed_at=NOW, missing_at=NOW, last_registered_at=NOW)
+    assert evidence == online(listed=False, observed_at=NOW, first_404_at=NOW, last_shown_at=NOW)
     assert evidence.confirmed_at is None
 
 
 def test_a_first_404_in_the_future_is_dated_by_the_next_one():
     """Redis' clock was set back: without that, the loss would wait until the clock is there again."""
-    assert get_missed(suspect(missing_at=NOW + 3600, observed_at=NOW + 3600), NOW).missing_at == NOW
+    assert get_missed(suspect(first_404_at=NOW + 3600, observed_at=NOW + 3600), NOW).first_404_at == NOW
 
 
 def test_a_second_404_does_not_restart_the_clock():
     evidence = get_missed(get_missed(online(), NOW), NOW + 30)
-    assert evidence.missing_at == NOW
+    assert evidence.first_404_at == NOW
     assert evidence.confirmed_at is None
 
 
@@ -369,7 +372,7 @@ def test_only_a_404_after_the_first_confirms(after, confirmed_at):
 
 def test_a_confirmation_from_before_a_return_does_not_count_for_the_next_absence():
     evidence = get_missed(online(), NOW)
-    evidence = registration_seen(evidence, registration(online=True), NOW + 20, listed=True)
+    evidence = registration_seen(evidence, registration(online=True), NOW + 20, by=SeenBy.LIST)
     evidence = get_missed(evidence, NOW + 40)
     assert absence_confirmed(evidence, NOW + 10) is evidence
 
@@ -399,7 +402,7 @@ def test_a_runner_that_was_never_registered_cannot_be_absent(fold):
     ids=["same time", "a microsecond older", "at the limit", "recorded by a clock that had jumped"],
 )
 def test_an_older_observation_is_ignored_only_within_the_overtaking_time(older_by, is_applied):
-    seen = registration_seen(lost(), registration(), NOW - older_by, listed=True)
+    seen = registration_seen(lost(), registration(), NOW - older_by, by=SeenBy.LIST)
     assert is_absent(seen) is not is_applied
 
 
@@ -421,12 +424,12 @@ def test_a_record_that_is_listed_and_absent_at_once_is_repaired_by_a_list_withou
 
 def test_a_registration_seen_again_clears_the_absence_and_its_remediation():
     acted_on = lost(granted_at=NOW, event_id="e", removed_at=NOW, replaced_at=NOW)
-    back = registration_seen(acted_on, registration(online=True), NOW + 60, listed=True)
+    back = registration_seen(acted_on, registration(online=True), NOW + 60, by=SeenBy.LIST)
     assert back.back_at == NOW + 60
     undone = (
         "absent_since",
         "absent_of",
-        "missing_at",
+        "first_404_at",
         "confirmed_at",
         "granted_at",
         "event_id",
@@ -437,14 +440,14 @@ def test_a_registration_seen_again_clears_the_absence_and_its_remediation():
 
 
 def test_a_granted_offline_runner_stays_granted_while_it_is_listed_offline():
-    seen = registration_seen(present(granted_at=NOW, event_id="e"), registration(), NOW + 60, listed=True)
+    seen = registration_seen(present(granted_at=NOW, event_id="e"), registration(), NOW + 60, by=SeenBy.LIST)
     assert (seen.granted_at, seen.event_id) == (NOW, "e")
 
 
 def test_an_unchanged_listed_runner_is_the_same_object():
-    evidence = registration_seen(None, registration(online=True), NOW, listed=True)
+    evidence = registration_seen(None, registration(online=True), NOW, by=SeenBy.LIST)
     for after in (0, 60):
-        assert registration_seen(evidence, registration(online=True), NOW + after, listed=True) is evidence
+        assert registration_seen(evidence, registration(online=True), NOW + after, by=SeenBy.LIST) is evidence
 
 
 @pytest.mark.parametrize(
@@ -460,7 +463,7 @@ def test_an_unchanged_listed_runner_is_the_same_object():
     ids=lambda change: next(iter(change)),
 )
 def test_a_listed_runner_that_changed_is_recorded(change):
-    evidence = registration_seen(online(), registration(**{"online": True, **change}), NOW + 60, listed=True)
+    evidence = registration_seen(online(), registration(**{"online": True, **change}), NOW + 60, by=SeenBy.LIST)
     assert evidence.observed_at == NOW + 60
     assert evidence._asdict().items() >= change.items()
 
@@ -468,15 +471,15 @@ def test_a_listed_runner_that_changed_is_recorded(change):
 def test_offline_counts_from_the_first_time_it_was_seen_offline():
     evidence = online()
     for after in (60, 120, 180):
-        evidence = registration_seen(evidence, registration(), NOW + after, listed=True)
+        evidence = registration_seen(evidence, registration(), NOW + after, by=SeenBy.LIST)
     assert evidence.offline_since == NOW + 60
-    assert registration_seen(evidence, registration(online=True), NOW + 240, listed=True).offline_since is None
+    assert registration_seen(evidence, registration(online=True), NOW + 240, by=SeenBy.LIST).offline_since is None
 
 
 @pytest.mark.parametrize("ephemeral", [None, True])
 def test_a_known_ephemeral_flag_is_kept_when_github_omits_it(ephemeral):
     evidence = registration_seen(
-        online(ephemeral=True), registration(busy=True, ephemeral=ephemeral), NOW + 1, listed=True
+        online(ephemeral=True), registration(busy=True, ephemeral=ephemeral), NOW + 1, by=SeenBy.LIST
     )
     assert evidence.ephemeral is True
 
@@ -504,10 +507,10 @@ def test_a_runner_online_long_after_its_job_is_persistent_if_github_omits_the_fl
     was_online, at, is_online, ephemeral
 ):
     evidence = job_ended(online(ephemeral=None), 9, NOW)
-    first = registration_seen(evidence, registration(online=was_online, ephemeral=None), FIRST, listed=True)
+    first = registration_seen(evidence, registration(online=was_online, ephemeral=None), FIRST, by=SeenBy.LIST)
     assert (first.observed_at, first.ephemeral) == (FIRST, None)
     shown = registration(online=is_online, ephemeral=None)
-    assert registration_seen(first, shown, at, listed=True).ephemeral is ephemeral
+    assert registration_seen(first, shown, at, by=SeenBy.LIST).ephemeral is ephemeral
 
 
 @pytest.mark.parametrize(
@@ -517,27 +520,24 @@ def test_only_an_observation_after_its_job_is_the_first_of_the_two(observed_at, 
     first = job_ended(online(ephemeral=None, observed_at=observed_at), 9, NOW)
     shown = registration(online=True, ephemeral=None)
     later = observed_at + LIST_LAG_SECONDS + 1.0
-    assert registration_seen(first, shown, later, listed=True).ephemeral is ephemeral
+    assert registration_seen(first, shown, later, by=SeenBy.LIST).ephemeral is ephemeral
 
 
 @pytest.mark.parametrize("after", [60, LIST_LAG_SECONDS])
 def test_no_record_is_written_between_the_first_observation_after_a_job_and_the_proof(after):
     shown = registration(online=True, ephemeral=None)
-    first = registration_seen(job_ended(online(ephemeral=None), 9, NOW), shown, FIRST, listed=True)
-    assert registration_seen(first, shown, FIRST + after, listed=True) is first
-
-
-LISTS, FLAWED, GET = {"listed": True}, {"listed": False, "alone": False}, {"listed": False}
+    first = registration_seen(job_ended(online(ephemeral=None), 9, NOW), shown, FIRST, by=SeenBy.LIST)
+    assert registration_seen(first, shown, FIRST + after, by=SeenBy.LIST) is first
 
 
 @pytest.mark.parametrize(
     ("seen", "retired_at"),
     [
-        ([(REPORT_SETTLES_SECONDS + MICROSECOND, LISTS)], None),
-        ([(1, LISTS), (REPORT_SETTLES_SECONDS, LISTS)], NOW),
-        ([(REPORT_SETTLES_SECONDS + 1, FLAWED), (REPORT_SETTLES_SECONDS + 2, FLAWED)], NOW),
-        ([(REPORT_SETTLES_SECONDS + MICROSECOND, GET)], None),
-        ([(REPORT_SETTLES_SECONDS, GET)], NOW),
+        ([(REPORT_SETTLES_SECONDS + MICROSECOND, SeenBy.LIST)], None),
+        ([(1, SeenBy.LIST), (REPORT_SETTLES_SECONDS, SeenBy.LIST)], NOW),
+        ([(REPORT_SETTLES_SECONDS + after, SeenBy.FLAWED_LIST) for after in (1, 2)], NOW),
+        ([(REPORT_SETTLES_SECONDS + MICROSECOND, SeenBy.GET)], None),
+        ([(REPORT_SETTLES_SECONDS, SeenBy.GET)], NOW),
     ],
     ids=[
         "a list",
@@ -549,8 +549,8 @@ LISTS, FLAWED, GET = {"listed": True}, {"listed": False, "alone": False}, {"list
 )
 def test_a_report_of_a_removal_ends_when_github_contradicts_it(seen, retired_at):
     evidence = retired_by_controller(online(), NOW)
-    for after, how in seen:
-        evidence = registration_seen(evidence, registration(online=True), NOW + after, **how)
+    for after, by in seen:
+        evidence = registration_seen(evidence, registration(online=True), NOW + after, by=by)
     assert evidence.retired_at == retired_at
 
 
@@ -593,7 +593,7 @@ def test_a_reported_removal_ends_the_listing_that_came_before_it(after, is_liste
 )
 def test_a_report_that_a_clock_dated_in_the_future_counts_from_now(ahead, counts_from):
     reported = online(retired_at=NOW + ahead, observed_at=LONG_AGO)
-    assert registration_seen(reported, registration(online=True), NOW, listed=True).retired_at == counts_from
+    assert registration_seen(reported, registration(online=True), NOW, by=SeenBy.LIST).retired_at == counts_from
 
 
 def test_only_a_later_registration_supersedes_one():
@@ -605,7 +605,7 @@ def test_only_a_later_registration_supersedes_one():
 
 def test_a_superseded_registration_that_is_still_listed_is_not_superseded():
     evidence = reregistered(online(), 2)
-    assert registration_seen(evidence, registration(online=True), NOW + 60, listed=True).reregistered_as is None
+    assert registration_seen(evidence, registration(online=True), NOW + 60, by=SeenBy.LIST).reregistered_as is None
 
 
 def test_a_listed_runner_is_observed_at_the_time_of_the_last_complete_list():
@@ -749,9 +749,9 @@ def test_deliveries_of_two_ended_jobs_in_any_order_leave_no_job_running(deliveri
 
 def test_a_grant_of_an_offline_runner_is_revoked_when_it_is_online():
     granted_offline = present(granted_at=NOW, event_id="e1")
-    seen = registration_seen(granted_offline, registration(online=True), NOW + 1, listed=True)
+    seen = registration_seen(granted_offline, registration(online=True), NOW + 1, by=SeenBy.LIST)
     assert (seen.granted_at, seen.event_id) == (None, None)
-    still = registration_seen(granted_offline, registration(), NOW + 1, listed=True)
+    still = registration_seen(granted_offline, registration(), NOW + 1, by=SeenBy.LIST)
     assert still.event_id == "e1"
 
 
@@ -783,14 +783,14 @@ def test_the_end_of_a_job_is_compared_with_the_last_list_that_returned_the_runne
 def test_a_list_begun_before_a_jobs_end_says_nothing_of_another_job():
     """The job ended while the list was read, and the list is recorded after the delivery of the end."""
     evidence = job_ended(online(ephemeral=False, busy=True, observed_at=NOW - 60), 9, NOW + 2, NOW - 90)
-    evidence = registration_seen(evidence, registration(online=True, busy=True), NOW, listed=True)
+    evidence = registration_seen(evidence, registration(online=True, busy=True), NOW, by=SeenBy.LIST)
     evidence = unlisted(evidence, NOW + 60, 412, survey(swept_at=NOW))
     assert not may_run_an_unknown_job(evidence)
 
 
 def test_a_list_after_a_jobs_end_shows_the_next_job_though_nothing_else_changed():
     evidence = job_ended(online(ephemeral=False, busy=True, observed_at=NOW - 60), 9, NOW - 2, NOW - 90)
-    evidence = registration_seen(evidence, registration(online=True, busy=True), NOW, listed=True)
+    evidence = registration_seen(evidence, registration(online=True, busy=True), NOW, by=SeenBy.LIST)
     assert evidence.is_busy
 
 
@@ -858,13 +858,13 @@ class TestAJobFoundOverByQuery:
 ABSENT = {
     "absent_since": NOW - 90,
     "absent_of": 12,
-    "missing_at": NOW - 80,
+    "first_404_at": NOW - 80,
     "confirmed_at": NOW - 40,
     "missing_from_partial_list_at": NOW - 95,
     "reregistered_as": 77,
     "remains": Remains(RemainsKind.RUNNING, NOW - 30, NOW - 30),
     "not_needed_at": NOW - 20,
-    "last_registered_at": NOW - 100,
+    "last_shown_at": NOW - 100,
 }
 ACTED_ON = {
     "granted_at": NOW - 30,
@@ -883,8 +883,8 @@ ACTED_ON = {
 @pytest.mark.parametrize(
     "shown",
     [
-        lambda evidence: registration_seen(evidence, registration(id=evidence.id), NOW, listed=True),
-        lambda evidence: registration_seen(evidence, registration(id=evidence.id), NOW, listed=False),
+        lambda evidence: registration_seen(evidence, registration(id=evidence.id), NOW, by=SeenBy.LIST),
+        lambda evidence: registration_seen(evidence, registration(id=evidence.id), NOW, by=SeenBy.GET),
         lambda evidence: busy_after_all(evidence, NOW),
     ],
     ids=["listed", "returned alone", "busy, as its deletion was refused"],
@@ -899,13 +899,13 @@ def test_an_absence_that_is_over_leaves_nothing_of_itself(shown):
 
 @pytest.mark.parametrize(("is_online", "is_busy"), [(True, False), (False, True), (False, False)])
 def test_a_return_between_two_answers_that_it_is_missing_shows_that_a_runner_was_online(is_online, is_busy):
-    missing = suspect(was_online=False, missing_at=NOW - 60, absent_since=None, observed_at=NOW)
-    seen = registration_seen(missing, registration(online=is_online, busy=is_busy), NOW - 30, listed=True)
-    assert (seen.was_online, seen.last_registered_at) == (is_online or is_busy, NOW - 30)
+    missing = suspect(was_online=False, first_404_at=NOW - 60, absent_since=None, observed_at=NOW)
+    seen = registration_seen(missing, registration(online=is_online, busy=is_busy), NOW - 30, by=SeenBy.LIST)
+    assert (seen.was_online, seen.last_shown_at) == (is_online or is_busy, NOW - 30)
 
 
 @pytest.mark.parametrize(
-    ("missing_at", "absent_since", "after"),
+    ("first_404_at", "absent_since", "after"),
     [
         (NOW - 60, None, (NOW, None)),
         (NOW - 60, NOW - 30 - MICROSECOND, (NOW, None)),
@@ -915,22 +915,22 @@ def test_a_return_between_two_answers_that_it_is_missing_shows_that_a_runner_was
     ],
     ids=["only asked for", "unlisted before", "unlisted at once", "unlisted after", "only unlisted"],
 )
-def test_after_a_return_between_two_answers_what_lacked_the_runner_since_counts(missing_at, absent_since, after):
-    missing = suspect(missing_at=missing_at, absent_since=absent_since, observed_at=NOW)
-    seen = registration_seen(missing, registration(), NOW - 30, listed=True)
-    assert (seen.missing_at, seen.absent_since) == after
+def test_after_a_return_between_two_answers_what_lacked_the_runner_since_counts(first_404_at, absent_since, after):
+    missing = suspect(first_404_at=first_404_at, absent_since=absent_since, observed_at=NOW)
+    seen = registration_seen(missing, registration(), NOW - 30, by=SeenBy.LIST)
+    assert (seen.first_404_at, seen.absent_since) == after
 
 
 @pytest.mark.parametrize(
-    ("at", "returned_at"),
+    ("at", "shown_at"),
     [(NOW - 91, NOW - 90), (NOW - 90, NOW - 90), (NOW - 75, NOW - 75), (NOW - 60, NOW - 90)],
     ids=["before the last return", "as that", "after it", "as it went missing"],
 )
-def test_a_return_from_before_the_absence_dates_the_last_return(at, returned_at):
-    missing = suspect(missing_at=NOW - 60, absent_since=None, observed_at=NOW, last_registered_at=NOW - 90)
-    seen = registration_seen(missing, registration(), at, listed=True)
-    assert seen.last_registered_at == returned_at
-    assert (seen is missing) is (returned_at == NOW - 90)
+def test_a_return_from_before_the_absence_dates_the_last_return(at, shown_at):
+    missing = suspect(first_404_at=NOW - 60, absent_since=None, observed_at=NOW, last_shown_at=NOW - 90)
+    seen = registration_seen(missing, registration(), at, by=SeenBy.LIST)
+    assert seen.last_shown_at == shown_at
+    assert (seen is missing) is (shown_at == NOW - 90)
 
 
 @pytest.mark.parametrize(
@@ -939,7 +939,7 @@ def test_a_return_from_before_the_absence_dates_the_last_return(at, returned_at)
     ids=["suspected", "confirmed", "suspected, with an earlier loss that is not recorded yet"],
 )
 def test_a_return_records_whether_the_runner_was_lost(changes, was_lost):
-    seen = registration_seen(suspect(**changes), registration(online=True), NOW + 60, listed=False)
+    seen = registration_seen(suspect(**changes), registration(online=True), NOW + 60, by=SeenBy.GET)
     assert (seen.back_at, seen.was_lost) == (NOW + 60, was_lost)
 
 
@@ -952,8 +952,8 @@ def test_a_return_records_whether_the_runner_was_lost(changes, was_lost):
     ids=["replaced while offline", "invalidated, and offline before"],
 )
 def test_a_loss_that_ends_by_a_return_began_with_the_evidence_for_which_it_counted(changes, first_at):
-    missing = suspect(absent_since=NOW - 60, missing_at=NOW - 50, **changes)
-    seen = registration_seen(missing, registration(online=True), NOW + 60, listed=False)
+    missing = suspect(absent_since=NOW - 60, first_404_at=NOW - 50, **changes)
+    seen = registration_seen(missing, registration(online=True), NOW + 60, by=SeenBy.GET)
     assert seen.past_loss is not None
     assert seen.past_loss.first_at == first_at
 
@@ -966,7 +966,7 @@ def test_a_runner_that_github_does_not_remove_because_of_its_job_is_busy():
 def test_the_first_list_after_a_job_is_recorded_though_nothing_else_changed(at, is_recorded):
     """It may be the first of two that prove a runner persistent; one from before the job's end is neither."""
     ended = job_ended(online(ephemeral=None, observed_at=NOW - 60), 9, NOW)
-    again = registration_seen(ended, registration(online=True, ephemeral=None), at, listed=True)
+    again = registration_seen(ended, registration(online=True, ephemeral=None), at, by=SeenBy.LIST)
     assert (again is not ended) is is_recorded
 
 
@@ -985,7 +985,7 @@ def test_the_first_list_after_a_job_is_recorded_though_nothing_else_changed(at, 
     ids=["first", "the same", "it ended", "it runs again", "another at once", "an older view", "of when it went missing", "from before it was missing"],
 )  # fmt: skip
 def test_a_view_of_the_cluster_counts_if_it_is_the_latest_and_younger_than_the_absence(before, at, kind, after):
-    known = suspect(absent_since=NOW - 90, missing_at=NOW - 90, remains=before)
+    known = suspect(absent_since=NOW - 90, first_404_at=NOW - 90, remains=before)
     seen = remains_seen(known, kind, at)
     assert seen.remains == after
     assert (seen is known) is (before == after)

@@ -12,6 +12,10 @@ from tests.rules.builders import MICROSECOND, NOW, present
     [
         ({}, True),
         ({"busy": True}, False),
+        ({"was_busy": True}, True),
+        ({"ephemeral": True}, True),
+        ({"ephemeral": True, "was_busy": True}, False),
+        ({"ephemeral": True, "was_busy": True, "job_ended_at": NOW - 3700}, True),
         ({"job_id": 7, "job_started_at": NOW - 7200}, False),
         ({"job_id": 7, "job_started_at": NOW - 7200, "job_ended_at": NOW - 3700}, True),
         ({"job_id": 7, "job_started_at": NOW - LONGEST_JOB_SECONDS}, False),
@@ -20,6 +24,10 @@ from tests.rules.builders import MICROSECOND, NOW, present
     ids=[
         "idle",
         "listed busy",
+        "listed busy before",
+        "ephemeral, idle",
+        "ephemeral, listed busy before",
+        "ephemeral, listed busy before its end",
         "a job in progress",
         "its job is over",
         "in progress for the longest job",

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from ghapp.remediation.churn import newcomers
 from ghapp.remediation.fuse import FuseLimits
 from ghapp.remediation.healing import heals
-from ghapp.runners.observations import job_started, registration_seen, unlisted
+from ghapp.runners.observations import SeenBy, job_started, registration_seen, unlisted
 from ghapp.runners.outdated import WITHOUT_JOB_SECONDS, ended_without_job, gets_no_jobs, refusals, version_ended
 from ghapp.runners.remains import Remains, RemainsKind
 from ghapp.runners.verdict import Limits, Reason, State, judge
@@ -20,12 +20,12 @@ CAME = NOW - 120
 OUTDATED = {"ephemeral": True, "outdated_at": CAME, "version": "2.335.1", "first_seen": CAME}
 
 
-EARLY = {"first_seen": NOW - 700, "outdated_at": NOW - 700, "last_registered_at": NOW - 700}
+EARLY = {"first_seen": NOW - 700, "outdated_at": NOW - 700, "last_shown_at": NOW - 700}
 
 
 def refused(runner_id=1, **changes):
     """Two 404s confirm its absence; the last list that had it was begun a minute after the first."""
-    worst = lost(runner_id, **OUTDATED, last_registered_at=CAME + WITHOUT_JOB_SECONDS)
+    worst = lost(runner_id, **OUTDATED, last_shown_at=CAME + WITHOUT_JOB_SECONDS)
     return worst._replace(**changes)
 
 
@@ -55,8 +55,8 @@ def test_a_refusal_is_of_a_runner_that_ended_because_its_version_is_too_old(chan
         {"ephemeral": None},
         {"job_id": 9},
         {"job_id": 9, "job_started_at": NOW - 90, "busy": True},
-        {"last_registered_at": None},
-        {"last_registered_at": CAME + WITHOUT_JOB_SECONDS + MICROSECOND},
+        {"last_shown_at": None},
+        {"last_shown_at": CAME + WITHOUT_JOB_SECONDS + MICROSECOND},
         {"outdated_at": CAME - MICROSECOND},
         {"outdated_at": NOW - 60 + MICROSECOND},
         {"granted_at": NOW},
@@ -107,8 +107,8 @@ def test_one_that_is_there_is_judged_as_ever():
         (online(ephemeral=True, busy=True), False),
         (online(ephemeral=True, job_id=9), False),
         (lost(ephemeral=True), False),
-        (lost(ephemeral=True, last_registered_at=NOW - 120), True),
-        (lost(ephemeral=True, last_registered_at=NOW - 120, granted_at=NOW), False),
+        (lost(ephemeral=True, last_shown_at=NOW - 120), True),
+        (lost(ephemeral=True, last_shown_at=NOW - 120, granted_at=NOW), False),
     ],
 )
 def test_only_an_ephemeral_runner_without_a_job_is_marked(evidence, is_marked):
@@ -124,17 +124,17 @@ def test_only_an_ephemeral_runner_without_a_job_is_marked(evidence, is_marked):
     ids=["as it went missing", "a minute before it was last listed", "earlier", "after it went missing"],
 )
 def test_one_that_waited_for_long_ends_when_its_version_does(ended_at, is_lost):
-    waited = lost(ephemeral=True, version="2.335.1", last_registered_at=NOW - 120)
+    waited = lost(ephemeral=True, version="2.335.1", last_shown_at=NOW - 120)
     verdict = judge(version_ended(waited, ended_at), survey(), NOW, Limits())
     assert verdict.state is (State.INVALIDATED if is_lost else State.RETIRED)
 
 
 def test_from_its_first_list_to_the_first_that_lacks_it():
     seen = registration(online=True, ephemeral=True, version="2.335.1")
-    evidence = version_ended(registration_seen(None, seen, NOW, listed=True), NOW)
+    evidence = version_ended(registration_seen(None, seen, NOW, by=SeenBy.LIST), NOW)
     gone = unlisted(evidence, NOW + 60, 411, survey())
     assert judge(gone, survey(swept_at=NOW + 60), NOW + 60, Limits()).reason is Reason.VERSION_DEPRECATED
-    back = registration_seen(gone, seen, NOW + 120, listed=True)
+    back = registration_seen(gone, seen, NOW + 120, by=SeenBy.LIST)
     assert judge(back, survey(swept_at=NOW + 120), NOW + 120, Limits()).state is State.HEALTHY
     late = job_started(gone, 9, NOW + 5)
     assert judge(late, survey(swept_at=NOW + 60), NOW + 200, Limits()).state is State.SUSPECT
@@ -155,7 +155,7 @@ def test_newcomers_that_get_no_jobs_prove_no_batch():
 
 
 def test_their_departures_explain_no_newcomer():
-    gone = [(refused(each, first_seen=NOW - 60, last_registered_at=NOW - 60), State.RETIRED) for each in range(1, 6)]
+    gone = [(refused(each, first_seen=NOW - 60, last_shown_at=NOW - 60), State.RETIRED) for each in range(1, 6)]
     newcomer = (online(2000, first_seen=NOW + 60, ephemeral=True, version="2.337.0"), State.HEALTHY)
     assert counted([*gone, newcomer]) == 1
     others = [(each._replace(outdated_at=None, retired_at=NOW - 1), state) for each, state in gone]
@@ -175,9 +175,9 @@ def test_they_heal_no_loss_and_take_no_successor_away():
 @pytest.mark.parametrize(
     ("evidence", "loops"),
     [
-        (refused(absent_since=NOW - LOOPED_LATELY_SECONDS, missing_at=None, **EARLY), True),
-        (refused(absent_since=NOW - LOOPED_LATELY_SECONDS - MICROSECOND, missing_at=None, **EARLY), False),
-        (refused(absent_since=NOW + 60, missing_at=None), False),
+        (refused(absent_since=NOW - LOOPED_LATELY_SECONDS, first_404_at=None, **EARLY), True),
+        (refused(absent_since=NOW - LOOPED_LATELY_SECONDS - MICROSECOND, first_404_at=None, **EARLY), False),
+        (refused(absent_since=NOW + 60, first_404_at=None), False),
         (refused(outdated_at=None), False),
         (refused(job_id=9), False),
     ],
@@ -203,7 +203,7 @@ def test_a_present_runner_is_too_old_if_its_version_has_ended():
     st.one_of(st.none(), st.floats(NOW - 600, NOW)),
 )
 def test_nothing_depends_on_versions_without_a_mark_and_nothing_with_a_job(
-    ephemeral, outdated_at, job_id, busy, first_seen, returned_at
+    ephemeral, outdated_at, job_id, busy, first_seen, shown_at
 ):
     evidence = lost(
         ephemeral=ephemeral,
@@ -211,7 +211,7 @@ def test_nothing_depends_on_versions_without_a_mark_and_nothing_with_a_job(
         job_id=job_id,
         busy=busy,
         first_seen=first_seen,
-        last_registered_at=returned_at,
+        last_shown_at=shown_at,
     )
     if outdated_at is None or job_id is not None or ephemeral is not True or busy:
         assert not gets_no_jobs(evidence)

@@ -40,7 +40,7 @@ def test_a_runner_without_evidence_is_unknown():
     [
         (lost(), State.INVALIDATED, Reason.REGISTRATION_INVALIDATED),
         (suspect(), State.SUSPECT, Reason.AWAITING_CONFIRMATION),
-        (suspect(missing_at=None), State.SUSPECT, Reason.AWAITING_CONFIRMATION),
+        (suspect(first_404_at=None), State.SUSPECT, Reason.AWAITING_CONFIRMATION),
         (suspect(absent_since=None), State.SUSPECT, Reason.AWAITING_CONFIRMATION),
         (lost(reregistered_as=2), State.RETIRED, Reason.REREGISTERED),
         (lost(ephemeral=True, job_id=9, job_ended_at=NOW), State.RETIRED, Reason.JOB_COMPLETED),
@@ -268,7 +268,7 @@ def test_a_finished_runner_is_a_zombie_when_views_of_the_cluster_show_it_for_fiv
     kind, lasted, seen, state, reason
 ):
     since = NOW - lasted
-    evidence = lost(absent_since=since, missing_at=since, remains=Remains(kind, since, seen), **FINISHED)
+    evidence = lost(absent_since=since, first_404_at=since, remains=Remains(kind, since, seen), **FINISHED)
     assert verdict_of(evidence) == (state, reason)
 
 
@@ -283,7 +283,7 @@ def test_a_finished_runner_is_a_zombie_when_views_of_the_cluster_show_it_for_fiv
     ids=["being deleted", "being deleted while its job runs", "it runs, and had no job", "no pod, and had no job"],
 )
 def test_what_is_being_deleted_for_long_is_stuck_and_the_rest_only_after_a_job(kind, changes, is_stuck):
-    evidence = lost(remains=Remains(kind, NOW - 900, NOW), absent_since=NOW - 900, missing_at=NOW - 900, **changes)
+    evidence = lost(remains=Remains(kind, NOW - 900, NOW), absent_since=NOW - 900, first_404_at=NOW - 900, **changes)
     assert is_zombie(evidence) is is_stuck
 
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from ghapp.remediation.fuse import Fuse, FuseReason, Position
 from ghapp.settings import PoolSettings
 from ghapp.versions.advice import VersionStep
-from ghapp.wording import duration
-from ghapp.workflow_jobs.explanation import explain
+from ghapp.wording import duration, time_of
+from ghapp.workflow_jobs.explanation import explain, usual_wait
 from ghapp.workflow_jobs.job import QUEUED_TOO_LONG_SECONDS
 from ghapp.workflow_jobs.labels import LONGEST_LABEL, edit_distance, nearest_label
 from ghapp.workflow_jobs.reason import QueueReason
@@ -161,7 +161,6 @@ def test_the_typical_wait_is_the_median_of_the_jobs_that_started_within_the_hour
     found = explained([busy(), busy()], running, ended=waits)
     assert found.typical_wait_seconds == 90
     assert found.text == "all 2 online runners of linux-4vcpu are busy"
-    assert found.next[0] == ("wait", "median wait 1 min 30 s (the jobs that started last)", "")
     assert explained([busy()]).typical_wait_seconds is None
 
 
@@ -172,7 +171,24 @@ def test_the_typical_wait_is_that_of_the_queue_as_it_is_now():
     assert explained([busy()], ended=[*quiet, *busy_now]).typical_wait_seconds == 40
     idle_before = explained([busy()], ended=[*quiet, *busy_now[:9]])
     assert idle_before.typical_wait_seconds == 0
-    assert idle_before.next[0][:2] == ("wait", "the jobs that started last waited under 1 s")
+    assert [usual_wait(each) for each in (0.0, 0.9, 40.0)] == ["", "", "median wait 40 s (the jobs that started last)"]
+
+
+@pytest.mark.parametrize(
+    ("others", "why"),
+    [
+        ([], "no older job waits for linux-4vcpu"),
+        ([job(2, queued_at=NOW - 60)], "no older job waits for linux-4vcpu"),
+        (
+            [job(2, queued_at=NOW - 9000), job(3, queued_at=NOW - 8000)],
+            f"the oldest job that waits for linux-4vcpu was queued at {time_of(NOW - 9000, NOW)}",
+        ),
+        ([job(2, queued_at=NOW - 9000, labels=("gpu",))], "no older job waits for linux-4vcpu"),
+    ],
+    ids=["alone", "first", "third", "another pool"],
+)
+def test_who_waits_for_busy_runners_sees_since_when_the_oldest_job_waits(others, why):
+    assert explained([busy()], others).next[0] == ("wait", why, "")
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,13 @@ from ghapp.incidents.store import HistoryStore, Incidents, SettledSweeps
 from ghapp.installations.etag_page import EtagPage
 from ghapp.installations.installation import Installation
 from ghapp.installations.repositories import Repositories
-from ghapp.installations.store import Installations, InstallationState, InstallationStates, ScopedRepositories
+from ghapp.installations.store import (
+    EtagPages,
+    Installations,
+    InstallationState,
+    InstallationStates,
+    ScopedRepositories,
+)
 from ghapp.leaks.leak_fuse import LeakFuse
 from ghapp.leaks.orphan import Orphan
 from ghapp.leaks.store import Leaks, Tick
@@ -53,7 +59,6 @@ from ghapp.runners.evidence import Evidence, Survey
 from ghapp.runners.store import Runners
 from ghapp.store import keys
 from ghapp.store.audit import AuditEntry, AuditLog
-from ghapp.store.etag_pages import EtagPages
 from ghapp.store.github_tokens import SharedTokens
 from ghapp.store.left_out import LastLeftOut, LeftOutRecords
 from ghapp.store.presses import Press, Presses

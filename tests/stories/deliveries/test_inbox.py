@@ -21,6 +21,7 @@ QUEUED = {
     "workflow_name": "CI",
     "name": "test (3.11)",
     "head_sha": "f" * 40,
+    "head_branch": "cache",
     "html_url": "https://github.com/acme/api/actions/runs/41/job/42",
     "status": "queued",
     "conclusion": None,
@@ -36,11 +37,12 @@ TAKEN = {"runner_id": 7, "runner_name": "linux-7", "runner_group_name": "Default
 COMPLETED = {**TAKEN, "status": "completed", "conclusion": "failure", "completed_at": "2026-11-20T12:10:00Z"}
 
 
-def recorded(**changes):
+def recorded(sender=None, **changes):
     payload = {
         "action": "queued",
         "workflow_job": {**QUEUED, **changes},
         "repository": {"full_name": "acme/api", "private": True},
+        "sender": sender,
         "installation": {"id": 7},
     }
     delivery = parse("workflow_job", msgspec.json.encode(payload), "application/json")
@@ -50,9 +52,14 @@ def recorded(**changes):
 def test_a_queued_job_has_its_run_its_commit_and_its_page():
     job = recorded()
     assert (job.id, job.run_id, job.attempt, job.workflow, job.name) == (42, 41, 2, "CI", "test (3.11)")
-    assert (job.head_sha, job.html_url) == (QUEUED["head_sha"], QUEUED["html_url"])
+    assert (job.head_sha, job.html_url, job.head_branch) == (QUEUED["head_sha"], QUEUED["html_url"], "cache")
     assert (job.status, job.queued_at, job.started_at, job.ended_at) == ("queued", QUEUED_AT, None, None)
     assert (job.conclusion, job.runner_group, job.private) == ("", "", True)
+
+
+@pytest.mark.parametrize(("sender", "actor"), [({"login": "lisa", "id": 102}, "lisa"), (None, "")], ids=str)
+def test_the_sender_of_a_jobs_delivery_is_who_triggered_its_run(sender, actor):
+    assert recorded(sender).actor == actor
 
 
 def test_a_job_that_ended_has_its_conclusion_its_end_and_its_runners_group():
@@ -85,8 +92,10 @@ def test_a_hosted_job_is_completed_once_it_starts(status, ended_at):
 
 
 def test_fields_that_github_omits_are_unknown():
-    job = recorded(**dict.fromkeys(("run_id", "run_attempt", "workflow_name", "name", "head_sha", "html_url")))
-    assert (job.run_id, job.attempt, job.workflow, job.name, job.head_sha, job.html_url) == (None, 1, "", "", "", "")
+    omitted = ("run_id", "run_attempt", "workflow_name", "name", "head_sha", "head_branch", "html_url")
+    job = recorded(**dict.fromkeys(omitted))
+    assert (job.run_id, job.attempt) == (None, 1)
+    assert (job.workflow, job.name, job.head_sha, job.head_branch, job.html_url) == ("", "", "", "", "")
 
 
 def test_0_and_an_empty_name_are_no_runner():

@@ -60,7 +60,7 @@ async def test_a_sweep_asks_about_the_installation_while_it_queries_new_suspects
         monkeypatch.setattr(record_list, "_get_alone", once_asked)
         await sweep_installation(app.context, app.installation)
         records = await app.context.runners.all(app.installation)
-        assert [each.id for each in records.values() if each.missing_at and not each.confirmed_at] == [new]
+        assert [each.id for each in records.values() if each.first_404_at and not each.confirmed_at] == [new]
         assert sum(each.confirmed_at is not None for each in records.values()) == 1
         assert questions(app) == 1
 

@@ -159,7 +159,7 @@ async def test_a_pod_whose_runner_is_registered_elsewhere_is_not_the_organizatio
         await context.installations.put_scopes(org.id, [repository_scope(org, 800_001, "api", "acme/api")])
         scope = next(each for each in await context.installations.all() if each.kind.value == kind)
         seen = Registration(5, "elsewhere", "Linux", online=True, busy=True, labels=(), custom_labels=())
-        online = observations.registration_seen(None, seen, at.app.clock(), listed=True)
+        online = observations.registration_seen(None, seen, at.app.clock(), by=observations.SeenBy.LIST)
         await context.runners.revise(scope.id, {5: lambda _: online})
         await started(at, "elsewhere", "nowhere")
         await at.minutes(GRACE_MINUTES + 5)

@@ -12,7 +12,7 @@ import pytest
 from ghapp.errors import ReplacerUnavailableError
 from ghapp.remediation.steps import LOOK_LASTS_SECONDS, is_open
 from ghapp.runners.evidence import Registration
-from ghapp.runners.observations import registration_seen, replaced
+from ghapp.runners.observations import SeenBy, registration_seen, replaced
 from jobs.context import open_context
 from jobs.events.deliver_event import GIVEN_UP_SECONDS, REPLACE
 from jobs.installations.discover import discover_installations
@@ -69,7 +69,7 @@ async def test_a_runner_that_returned_before_the_delivery_is_not_marked_as_repla
     async with story() as app:
         lost, event_id = await granted(app)
         known = await evidence_of(app, lost)
-        back = registration_seen(known, registration(known), app.clock() + 1, listed=True)
+        back = registration_seen(known, registration(known), app.clock() + 1, by=SeenBy.LIST)
         await app.context.runners.revise(app.installation, {lost: lambda _: back})
         app.sandbox.control.fail_controller(seconds=0)
         await deliver_event(app.context, event_id)

@@ -14,7 +14,7 @@ from ghapp.installations.pool_matching import ALL_POOLS
 from ghapp.remediation.pause import Pause
 from ghapp.replace.event_backlog import BREAKER_FAILURES, PER_URL
 from ghapp.runners.evidence import Registration
-from ghapp.runners.observations import registration_seen
+from ghapp.runners.observations import SeenBy, registration_seen
 from ghapp.store.stores import open_stores
 from jobs.events import deliver_event as delivery_module
 from jobs.events.deliver_event import LOCK_SECONDS, REPLACE, STANDBY_SECONDS, EventDelivery
@@ -189,7 +189,7 @@ async def test_a_request_whose_runner_came_back_during_the_pause_is_withdrawn_wh
             registration_seen,
             seen=Registration(lost, "linux-1", "linux", True, False, (), ()),
             at=app.clock() + 1,
-            listed=True,
+            by=SeenBy.LIST,
         )
         await app.context.runners.revise(app.installation, {lost: back})
         await app.context.fuses.unpause(app.installation, POOL_NAME)

@@ -32,7 +32,7 @@ async def folded(app, *absent):
 def absent(app, runner_id, **changes):
     deleted_at = app.clock() - 60
     return lost(
-        runner_id, absent_since=deleted_at, missing_at=deleted_at, labels=(POOL,), custom_labels=(POOL,), **changes
+        runner_id, absent_since=deleted_at, first_404_at=deleted_at, labels=(POOL,), custom_labels=(POOL,), **changes
     )
 
 

@@ -31,7 +31,7 @@ from ghapp.pods.store import DegradedSources, Pods
 from ghapp.queue import jobs
 from ghapp.queue.jobs import JobName
 from ghapp.runners.evidence import Evidence, Registration
-from ghapp.runners.observations import job_started, registration_seen
+from ghapp.runners.observations import SeenBy, job_started, registration_seen
 from ghapp.runners.store import Runners
 from ghapp.sandbox.cluster.rbac import RbacRule
 from ghapp.settings import PoolSettings, Settings
@@ -130,7 +130,7 @@ async def _found(recorder, name):
 async def test_the_exit_of_a_runner_is_stored_with_its_last_lines_and_logged_in_one_line(recorder, api, asked, redis):
     labels = ("self-hosted", "linux")
     shown = Registration(42, "linux-1", "linux", True, True, labels, ("linux",), ephemeral=True)
-    await Runners(redis).revise(INSTALLATION, {42: lambda _: registration_seen(None, shown, 1.0, listed=True)})
+    await Runners(redis).revise(INSTALLATION, {42: lambda _: registration_seen(None, shown, 1.0, by=SeenBy.LIST)})
     api.control.pod(NS, "linux-1", node="node-9")
     with capture_logs() as logs:
         async with watching(recorder):
@@ -255,7 +255,7 @@ async def test_a_pod_that_ran_ended_and_was_deleted_without_a_watch_is_a_death(
     def fold_runner(_known):
         if source == "job":
             return job_started(Evidence(42, "a", now), 7, now)
-        return registration_seen(None, shown, now, listed=True)
+        return registration_seen(None, shown, now, by=SeenBy.LIST)
 
     if source:
         await Runners(redis).revise(INSTALLATION, {42: fold_runner})
@@ -273,7 +273,9 @@ async def test_a_pod_that_ran_ended_and_was_deleted_without_a_watch_is_a_death(
 async def test_a_pod_that_vanishes_while_it_waits_for_a_restart_has_no_second_death(recorder, api, asked, redis):
     ended = Container("runner", waiting="CrashLoopBackOff", last_ended=Ended(1, finished_at=1_790_000_000.0))
     shown = Registration(42, "a", "linux", True, True, (), ("linux",), ephemeral=True)
-    await Runners(redis).revise(INSTALLATION, {42: lambda _: registration_seen(None, shown, time.time(), listed=True)})
+    await Runners(redis).revise(
+        INSTALLATION, {42: lambda _: registration_seen(None, shown, time.time(), by=SeenBy.LIST)}
+    )
     assert await recorder.record_vanished(Pod(NS, "a", "uid", "1", time.time(), runner=ended)) is False
     assert await deaths(recorder) == {}
 
@@ -463,7 +465,7 @@ async def test_a_temporary_redis_outage_loses_nothing(recorder, api, asked, monk
 async def test_in_a_shared_namespace_a_death_belongs_to_the_org_of_its_runner(recorder, api, asked, redis):
     await Installations(redis).put(Installation(8, "other", 2))
     shown = Registration(42, "a", "linux", True, True, (), ("linux",), ephemeral=True)
-    await Runners(redis).revise(8, {42: lambda _: registration_seen(None, shown, 1.0, listed=True)})
+    await Runners(redis).revise(8, {42: lambda _: registration_seen(None, shown, 1.0, by=SeenBy.LIST)})
     pools = (PoolSettings("acme", "linux", namespace=NS), PoolSettings("other", "linux", namespace=NS))
     replace_pools(recorder.settings, pools)
     for name in ("a", "nobodys"):
@@ -489,7 +491,7 @@ async def test_a_death_that_may_belong_to_two_orgs_is_recorded_for_neither(recor
     await Installations(redis).put(Installation(8, "other", 2))
     shown = Registration(42, "both", "linux", True, True, (), ("linux",), ephemeral=True)
     for installation in (INSTALLATION, 8):
-        fold = {42: lambda _: registration_seen(None, shown, 1.0, listed=True)}
+        fold = {42: lambda _: registration_seen(None, shown, 1.0, by=SeenBy.LIST)}
         await Runners(redis).revise(installation, fold)
     labelled = {"actions.github.com/organization": "other"}
     for name, labels in (("both", {}), ("labelled", labelled)):
@@ -732,7 +734,9 @@ async def test_the_end_of_a_pod_whose_owner_ghapp_deleted_is_its_own_though_the_
     if by_ghapp:
         await OwnDeletions(redis).record(INSTALLATION, owner["metadata"]["uid"], time.time())
     shown = Registration(42, "linux-1", "linux", True, True, (), ("linux",), ephemeral=True)
-    await Runners(redis).revise(INSTALLATION, {42: lambda _: registration_seen(None, shown, time.time(), listed=True)})
+    await Runners(redis).revise(
+        INSTALLATION, {42: lambda _: registration_seen(None, shown, time.time(), by=SeenBy.LIST)}
+    )
     async with watching(recorder):
         await seen(recorder, api)
         api.control.delete("pods", NS, "linux-1")

@@ -183,7 +183,7 @@ async def test_a_loss_is_written_off_only_while_deliveries_would_show_a_waiting_
         (worked, *_) = (each for each in await context.runners.all(app.installation) if each != lost)
         long_ago = now - 3600
         changes = {
-            lost: {"absent_since": long_ago, "missing_at": long_ago, "confirmed_at": long_ago + 30, "listed": False},
+            lost: {"absent_since": long_ago, "first_404_at": long_ago, "confirmed_at": long_ago + 30, "listed": False},
             worked: {"last_delivery_at": now},
         }
         await context.runners.revise(

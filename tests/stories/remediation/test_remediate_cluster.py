@@ -25,7 +25,7 @@ from ghapp.pods.deletion_guards import REGISTRATION_FINALIZER
 from ghapp.pods.store import PodLocations, Pods
 from ghapp.remediation.pause import Pause
 from ghapp.runners.evidence import Registration
-from ghapp.runners.observations import job_started, registration_seen
+from ghapp.runners.observations import SeenBy, job_started, registration_seen
 from ghapp.runners.remains import Remains, RemainsKind
 from ghapp.runners.verdict import State
 from ghapp.settings import Settings
@@ -316,7 +316,7 @@ async def test_a_pod_that_may_be_of_a_repository_s_runner_of_that_name_is_left_a
         api = repository_scope(org, 800_001, "api", "acme/api")
         await context.installations.put_scopes(org.id, [api])
         seen = Registration(5, at.name, "Linux", online=True, busy=True, labels=(), custom_labels=())
-        online = registration_seen(None, seen, at.app.clock(), listed=True)
+        online = registration_seen(None, seen, at.app.clock(), by=SeenBy.LIST)
         await context.runners.revise(api.id, {5: lambda _: online})
         await at.remediate()
         assert at.cluster.done == []
@@ -416,7 +416,7 @@ async def test_a_runner_granted_for_being_offline_that_is_not_offline_any_more_i
             "listed": True,
             "observed_at": app.app.clock(),
         }
-        present = dict.fromkeys(("absent_since", "absent_of", "missing_at", "confirmed_at", "last_registered_at"))
+        present = dict.fromkeys(("absent_since", "absent_of", "first_404_at", "confirmed_at", "last_shown_at"))
         await app.change(lambda known: known._replace(**offline, **present))
         assert await app.remediate() == "called-off"
         assert (await app.evidence()).granted_at is None
@@ -760,7 +760,7 @@ class TestWhoseDeletionItWas:
             at = app.app.clock() + 60
             labels = ("self-hosted", POOL)
             back = Registration(app.lost, app.name, "linux", True, False, labels, (POOL,), ephemeral=False)
-            await app.change(lambda known: registration_seen(known, back, at, listed=True))
+            await app.change(lambda known: registration_seen(known, back, at, by=SeenBy.LIST))
             assert (await app.evidence()).deletion is None
             assert await self.is_own(app, uid)
 

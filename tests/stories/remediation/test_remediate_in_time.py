@@ -15,7 +15,7 @@ from ghapp.pods.store import PodLocations, Pods
 from ghapp.remediation.fuse import Fuse, Position
 from ghapp.remediation.pause import Pause
 from ghapp.runners.evidence import Registration
-from ghapp.runners.observations import registration_seen
+from ghapp.runners.observations import SeenBy, registration_seen
 from ghapp.settings import PoolSettings
 from tests.rules.pods.builders import NAMESPACE
 from tests.stories.remediation.test_remediate_cluster import fleet, offline_for_too_long, standing
@@ -47,7 +47,7 @@ async def a_registration_seen(app):
     known = await app.evidence()
     shown = Registration(app.lost, app.name, "linux", True, False, known.labels, known.custom_labels, ephemeral=False)
     at = app.app.clock() + 1
-    fold = {app.lost: lambda before: registration_seen(before, shown, at, listed=True)}
+    fold = {app.lost: lambda before: registration_seen(before, shown, at, by=SeenBy.LIST)}
     await app.app.context.runners.revise(app.app.installation, fold)
 
 
@@ -227,7 +227,7 @@ async def test_a_pod_that_may_belong_to_another_organization_is_left_alone(story
         app.app.context = replace(context, settings=replace(context.settings, pools=(*context.settings.pools, shared)))
         if how == "runner":
             shown = Registration(1, app.name, "linux", True, True, ("linux",), ("linux",))
-            fold = {1: lambda _: registration_seen(None, shown, app.app.clock(), listed=True)}
+            fold = {1: lambda _: registration_seen(None, shown, app.app.clock(), by=SeenBy.LIST)}
             await context.runners.revise(OTHER, fold)
         else:
             await context.pod_claims.claim(OTHER, app.name, app.name, None, app.app.clock() + 60)

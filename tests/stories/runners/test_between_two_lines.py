@@ -6,7 +6,7 @@ import pytest
 
 from ghapp.remediation.fuse import Position
 from ghapp.runners.evidence import Registration
-from ghapp.runners.observations import job_ended, job_started, registration_seen
+from ghapp.runners.observations import SeenBy, job_ended, job_started, registration_seen
 from ghapp.runners.verdict import State
 from jobs.events.publish import publish_replacement_request
 from jobs.remediation import plan_remediation as module
@@ -91,7 +91,7 @@ async def test_one_that_comes_back_while_the_plan_is_made_is_granted_nothing(sto
             app.sandbox.control.restore("acme", ids=[lost])
             await app.context.runners.revise(
                 app.installation,
-                {lost: lambda known: registration_seen(known, shown(known, online=True), app.clock(), listed=True)},
+                {lost: lambda known: registration_seen(known, shown(known, online=True), app.clock(), by=SeenBy.LIST)},
             )
 
         meanwhile(app, monkeypatch, comes_back)
@@ -116,7 +116,7 @@ async def test_in_dry_run_it_is_not_counted_either(story, monkeypatch):
         async def comes_back():
             await app.context.runners.revise(
                 app.installation,
-                {lost: lambda known: registration_seen(known, shown(known, online=True), app.clock(), listed=True)},
+                {lost: lambda known: registration_seen(known, shown(known, online=True), app.clock(), by=SeenBy.LIST)},
             )
 
         meanwhile(app, monkeypatch, comes_back)

@@ -121,7 +121,7 @@ async def test_a_confirmation_reads_its_control_list_first_and_waits_for_the_fir
 ):
     async with story() as app:
         (lost,) = await lose(app)
-        first = (await app.context.runners.some(app.installation, [lost]))[lost].missing_at
+        first = (await app.context.runners.some(app.installation, [lost]))[lost].first_404_at
         app.clock.now = first + passed
         found = waits(app)
         if by_sweep:

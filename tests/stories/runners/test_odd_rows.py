@@ -64,7 +64,7 @@ async def test_a_runner_whose_row_is_odd_is_not_missing_and_a_lost_one_beside_it
             await app.live_through_an_interval()
         assert await state(app, strange) is State.HEALTHY
         known = await app.context.runners.some(app.installation, [lost, strange])
-        assert (known[strange].labels, known[strange].missing_at) == (labels, None)
+        assert (known[strange].labels, known[strange].first_404_at) == (labels, None)
         assert known[lost].removed_at is not None
         monkeypatch.undo()
         assert (await app.live_through_an_interval()).suspects == 0

@@ -18,7 +18,7 @@ from ghapp.pods.pod import Container, Pod
 from ghapp.pods.store import Pods
 from ghapp.queue.jobs import JobName
 from ghapp.runners.evidence import Registration, Survey
-from ghapp.runners.observations import job_started, registration_seen
+from ghapp.runners.observations import SeenBy, job_started, registration_seen
 from ghapp.runners.store import Runners
 from ghapp.settings import Settings
 from ghapp.store.audit import AuditLog, Trail
@@ -57,7 +57,7 @@ deploy_repository = "acme/infra"
 def on(shard, number, **changes):
     labels = ("linux-4vcpu", f"shard:{shard}")
     seen = Registration(number, f"{shard}-{number}", "linux", True, False, labels, labels, ephemeral=False)
-    return registration_seen(None, seen._replace(**changes), NOW - 600, listed=True)
+    return registration_seen(None, seen._replace(**changes), NOW - 600, by=SeenBy.LIST)
 
 
 @pytest.fixture

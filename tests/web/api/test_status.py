@@ -27,7 +27,7 @@ from ghapp.remediation.store import Fuses
 from ghapp.report.metrics import SWEEPS
 from ghapp.runners.delivery_lag import DeliveryLog, MissingDeliveries
 from ghapp.runners.evidence import Survey
-from ghapp.runners.observations import granted, registration_seen, replaced, succeeded_by
+from ghapp.runners.observations import SeenBy, granted, registration_seen, replaced, succeeded_by
 from ghapp.runners.store import Runners
 from ghapp.runners.verdict import Reason
 from ghapp.settings import PoolSettings
@@ -371,7 +371,7 @@ async def test_running_jobs_and_idle_runners_of_a_shard_have_its_label_and_are_c
         return lambda known: known._replace(labels=(*known.labels, f"shard:{shard}"))
 
     await Runners(redis).revise(INSTALLATION, {1: of_shard("Pink"), 2: of_shard("blue")})
-    new = registration_seen(None, runner(5, "e"), NOW - 600, listed=True)
+    new = registration_seen(None, runner(5, "e"), NOW - 600, by=SeenBy.LIST)
     await Runners(redis).revise(INSTALLATION, {5: lambda _: new})
     await Runners(redis).revise(INSTALLATION, {1: lambda known: known._replace(busy=True)})
     jobs = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from ghapp.runners.observations import registration_seen
+from ghapp.runners.observations import SeenBy, registration_seen
 from ghapp.runners.store import Runners
 from ghapp.settings import PoolSettings
 from ghapp.versions.api import MOST_METRIC_VERSIONS, version_samples
@@ -19,7 +19,9 @@ PATH = "/v1/orgs/acme/versions"
 
 async def have(redis, *versions):
     known = {
-        number: registration_seen(None, runner(number, f"r{number}")._replace(version=version), NOW - 600, listed=True)
+        number: registration_seen(
+            None, runner(number, f"r{number}")._replace(version=version), NOW - 600, by=SeenBy.LIST
+        )
         for number, version in enumerate(versions, 10)
     }
     await Runners(redis).revise(INSTALLATION, {number: lambda _, each=each: each for number, each in known.items()})

@@ -16,7 +16,7 @@ from ghapp.gate.gate_checks import GateCheck
 from ghapp.gate.judgement import GateRequest
 from ghapp.gate.store import GateChecks, Shards
 from ghapp.runners.evidence import Registration, Survey
-from ghapp.runners.observations import job_started, registration_seen
+from ghapp.runners.observations import SeenBy, job_started, registration_seen
 from ghapp.runners.store import Runners
 from ghapp.settings import Settings
 from ghapp.store.stores import stores_over
@@ -43,7 +43,7 @@ active_url = "http://127.0.0.1:1/active"
 def on(shard, number):
     labels = ("self-hosted", "rollout", f"shard:{shard}")
     seen = Registration(number, f"{shard}-{number}", "linux", True, False, labels, labels[1:], ephemeral=False)
-    return registration_seen(None, seen, NOW - 600, listed=True)
+    return registration_seen(None, seen, NOW - 600, by=SeenBy.LIST)
 
 
 @pytest.fixture

@@ -45,7 +45,7 @@ def loss(runner=1, end=LossEnd.OPEN, ended=None, **changes):
         f"linux-{runner}",
         POOL,
         NOW - 100,
-        missing_at=NOW - 90,
+        first_404_at=NOW - 90,
         confirmed_at=NOW - 60,
         granted_at=NOW - 60,
         accepted_at=NOW - 50,
@@ -256,7 +256,7 @@ def test_the_batches_of_a_fuse_are_entries_of_their_own_after_its_change():
 def test_an_entry_has_its_time_of_day_and_the_time_since_the_first_evidence(seconds, after):
     began = NOW - 10_000
     one = incident(
-        loss(1, first_at=began, missing_at=None, confirmed_at=began + seconds, granted_at=None, accepted_at=None)
+        loss(1, first_at=began, first_404_at=None, confirmed_at=began + seconds, granted_at=None, accepted_at=None)
     )
     _, confirmed = incident_page(one, {}, NOW).entries
     assert confirmed.after == after
@@ -274,7 +274,7 @@ def test_a_very_long_time_line_omits_its_middle(losses, left_out):
         loss(
             each,
             first_at=NOW - 90_000 + each * 60,
-            missing_at=None,
+            first_404_at=None,
             confirmed_at=None,
             granted_at=None,
             accepted_at=None,

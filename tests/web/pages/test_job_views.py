@@ -8,7 +8,7 @@ from ghapp.deaths.job_death import RunnerAfter
 from ghapp.deaths.job_outcome import NOTHING_KNOWN, JobOutcome, job_summary, next_steps
 from ghapp.web.pages.views.paging import HIGHEST_PAGE, PAGE_SIZE, UnknownValueError
 from ghapp.web.pages.views.wording import moment
-from ghapp.workflow_jobs.job import QUEUED_TOO_LONG_SECONDS
+from ghapp.workflow_jobs.job import QUEUED_TOO_LONG_SECONDS, JobOrigin
 from ghapp.workflow_jobs.job_queue import JobQueue, QueueInputs
 from ghapp.workflow_jobs.job_steps import JobSteps
 from ghapp.workflow_jobs.page_views import (
@@ -84,23 +84,31 @@ def test_jobs_that_cannot_start_come_first_then_queued_then_running_then_complet
         (JobsQuery(text="linux-3"), [3]),
         (JobsQuery(text="3"), [3]),
         (JobsQuery("queued", text="nightly"), []),
+        (JobsQuery(text="cache-7"), [2]),
+        (JobsQuery(text="LISA"), [2]),
+        (JobsQuery(origin=JobOrigin(branch="cache-7")), [2]),
+        (JobsQuery(origin=JobOrigin(branch="cache")), []),
+        (JobsQuery(origin=JobOrigin(actor="LISA")), [2]),
+        (JobsQuery("all", origin=JobOrigin(actor="lisa")), [2, 4]),
+        (JobsQuery("all", origin=JobOrigin("main", "lisa")), [4]),
     ],
     ids=str,
 )
 def test_jobs_are_selected_by_state_pool_and_text(query, ids):
     found = board(
         job(1, labels=("gpu",)),
-        job(2, repository="acme/shop"),
-        running(3, workflow="Nightly"),
-        ended=(over(4, runner_name="x"),),
+        job(2, repository="acme/shop", head_branch="cache-7", actor="lisa"),
+        running(3, workflow="Nightly", actor="mona"),
+        ended=(over(4, runner_name="x", head_branch="main", actor="lisa"),),
     )
     assert shown(found, query) == ids
 
 
 def test_a_query_is_parsed_from_its_own_address_and_an_unknown_state_is_refused():
-    query = JobsQuery("running", "a b", "x&y", 3)
-    assert query.address() == "?state=running&pool=a+b&text=x%26y&page=3"
-    assert read_query({"state": "running", "pool": "a b", "text": " x&y ", "page": "3"}) == query
+    query = JobsQuery("running", "a b", "x&y", 3, JobOrigin("a/b", "lisa"))
+    assert query.address() == "?state=running&pool=a+b&text=x%26y&branch=a%2Fb&actor=lisa&page=3"
+    given = {"state": "running", "pool": "a b", "text": " x&y ", "branch": "a/b", "actor": " lisa", "page": "3"}
+    assert read_query(given) == query
     for page in ("-1", "x", "٣", str(10 * HIGHEST_PAGE)):
         assert read_query({"state": "", "page": page}) == JobsQuery()
     with pytest.raises(
@@ -173,6 +181,28 @@ def test_jobs_of_hidden_repositories_are_only_counted():
         assert shown(found, query, only("acme/api")) == []
 
 
+@pytest.mark.parametrize(
+    ("query", "hidden"),
+    [
+        (JobsQuery(), 1),
+        (JobsQuery("running"), 1),
+        (JobsQuery(pool=POOL), 0),
+        (JobsQuery(text="x"), 0),
+        (JobsQuery(origin=JobOrigin("main")), 0),
+        (JobsQuery(origin=JobOrigin(actor="lisa")), 0),
+    ],
+    ids=str,
+)
+def test_hidden_jobs_are_counted_where_nothing_but_a_state_is_selected(query, hidden):
+    """How many of them match shows a visitor what they are."""
+    assert jobs_page(board(job(1, repository="acme/secret")), query, only("acme/api"), NOW).hidden == hidden
+
+
+def test_a_row_has_the_branch_the_commit_and_the_person_of_its_job():
+    (row,) = jobs_page(board(job(1, head_branch="a&b", head_sha="e" * 40, actor="lisa")), OPEN, everything, NOW).rows
+    assert (row.branch, row.branch_query, row.sha, row.actor) == ("a&b", "branch=a%26b", "e" * 7, "lisa")
+
+
 def test_labels_that_no_pool_has_are_shown_as_labels_and_no_filter_offers_them():
     page = jobs_page(board(job(1, labels=("self-hosted", "linux-4vpcu")), job(2)), JobsQuery(), everything, NOW)
     assert [(each.id, each.pool, each.labels) for each in page.rows] == [
@@ -218,7 +248,7 @@ def page_of(shown_job, outcome=NOTHING_KNOWN):
 
 def test_the_page_of_a_queued_job_explains_it_with_steps_as_sentences():
     page = page_of(job(1, labels=("gpu",), head_sha="abcdef0123"))
-    assert (page.state, page.mark, page.sha, page.why.reason, page.why.stuck) == (
+    assert (page.state, page.mark, page.origin, page.why.reason, page.why.stuck) == (
         *("queued", "stuck"),
         *("abcdef0", "NoRunnerWithLabels", True),
     )

@@ -20,7 +20,7 @@ from ghapp.pods.phantom_kinds import ADVICE, Phantom, PhantomKind, PhantomReason
 from ghapp.remediation.pause import Pause
 from ghapp.remediation.store import Fuses
 from ghapp.runners.evidence import Registration, Survey
-from ghapp.runners.observations import registration_seen
+from ghapp.runners.observations import SeenBy, registration_seen
 from ghapp.runners.store import Runners
 from ghapp.runners.verdict import Reason
 from ghapp.web.pages.views.paging import PAGE_SIZE
@@ -268,7 +268,7 @@ async def test_a_job_and_its_log_are_shown_only_to_readers_of_its_repository(
 async def test_texts_from_outside_are_escaped(key_holder, redis, fleet):
     labels = ("self-hosted", "<script>alert(1)</script>")
     seen = Registration(5, "<b onx=1>", "<i>", True, False, labels, labels[1:])
-    evidence = registration_seen(None, seen, NOW - 600, listed=True)
+    evidence = registration_seen(None, seen, NOW - 600, by=SeenBy.LIST)
     await Runners(redis).revise(fleet["acme"], {5: lambda _: evidence})
     for path in (
         "/orgs/acme",

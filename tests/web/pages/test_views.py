@@ -375,7 +375,7 @@ def test_a_runner_has_what_happens_next_to_it(evidence, view, stage, words):
 
 
 def test_the_number_of_a_job_that_holds_a_replacement_is_hidden_with_the_job():
-    absent = AT_WORK._replace(listed=False, absent_since=NOW - 10, absent_of=2, missing_at=NOW - 5)
+    absent = AT_WORK._replace(listed=False, absent_since=NOW - 10, absent_of=2, first_404_at=NOW - 5)
     assert page_of(absent, job=JOB).replacement == "Job 70 runs on it by the last report."
     assert page_of(absent, job=JOB, reads=False).replacement == "A job runs on it by the last report."
 

@@ -6,12 +6,13 @@ import asyncio
 
 import httpx
 import pytest
+from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse
+from starlette.routing import Route
 
-from ghapp.web import held_bodies
-from ghapp.web.bounded_connection import CONNECTION
-from ghapp.web.held_bodies import HeldBodies
+from ghapp.web.bounded_connection import CONNECTION, SLOW_SECONDS, BoundedRequests
+from ghapp.web.command_api import as_problem
 
 
 @pytest.fixture
@@ -27,7 +28,7 @@ async def client(answering):
         await answering.wait()
         await PlainTextResponse(str(len(body)))(scope, receive, send)
 
-    transport = httpx.ASGITransport(HeldBodies(application, most=100))
+    transport = httpx.ASGITransport(BoundedRequests(application, most=100))
     async with httpx.AsyncClient(transport=transport, base_url="http://x") as client:
         yield client
 
@@ -50,23 +51,37 @@ async def test_the_body_of_a_request_that_failed_counts_no_longer():
         await Request(scope, receive).body()
         raise RuntimeError
 
-    transport = httpx.ASGITransport(HeldBodies(failing, most=100), raise_app_exceptions=False)
+    transport = httpx.ASGITransport(BoundedRequests(failing, most=100), raise_app_exceptions=False)
     async with httpx.AsyncClient(transport=transport, base_url="http://x") as client:
         for _ in range(3):
             assert (await client.post("/", content=b"x" * 60)).status_code == 500
+
+
+async def test_a_body_without_room_is_503_by_starlette_too():
+    async def read(request):
+        return PlainTextResponse(str(len(await request.body())))
+
+    application = Starlette(routes=[Route("/", read, methods=["POST"])], exception_handlers={Exception: as_problem})
+    transport = httpx.ASGITransport(BoundedRequests(application, most=100))
+    async with httpx.AsyncClient(transport=transport, base_url="http://x") as client:
+        refused = await client.post("/", content=b"x" * 101)
+    assert (refused.status_code, refused.headers["retry-after"]) == (503, "10")
 
 
 class Sender:
     """A client that sends a body in parts, over a connection that has waited for it for some time."""
 
     def __init__(self, application, waited):
-        self.waited, self.is_cut_off, self.answers = waited, False, []
+        self.waited, self.is_cut_off, self.is_answered, self.answers = waited, False, False, []
         self._parts = asyncio.Queue()
         scope = {"type": "http", "method": "POST", "path": "/", "headers": [], "state": {CONNECTION: self}}
         self.task = asyncio.create_task(application(scope, self._parts.get, self._send))
 
     def has_waited(self, seconds):
         return self.waited > seconds
+
+    def answered(self):
+        self.is_answered = True
 
     def cut_off(self):
         self.is_cut_off = True
@@ -82,14 +97,14 @@ class Sender:
 
 @pytest.mark.parametrize(
     ("waited", "is_cut_off", "status"),
-    [(held_bodies.SLOW_SECONDS, False, 503), (held_bodies.SLOW_SECONDS + 0.1, True, 200)],
+    [(SLOW_SECONDS, False, 503), (SLOW_SECONDS + 0.1, True, 200)],
 )
 async def test_a_body_that_does_not_arrive_gives_way_to_others(waited, is_cut_off, status):
     async def application(scope, receive, send):
         await Request(scope, receive).body()
         await PlainTextResponse("")(scope, receive, send)
 
-    bounded = HeldBodies(application, most=100)
+    bounded = BoundedRequests(application, most=100)
     slow = Sender(bounded, waited)
     await slow.send(90, more_body=True)
     other = Sender(bounded, 0.0)
