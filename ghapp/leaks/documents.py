@@ -16,7 +16,7 @@ from ghapp.report.documents import Timestamp, pause_in_words, timestamp
 MOST_REAPED = 100
 """Deleted pods that are named, the latest ones; the others are counted."""
 
-DELETED = "deleted"
+DELETED, LEAKED = "deleted", "leaked"
 
 WHY_IT_WAITS = {
     "": "it waits for its turn: the reaper deletes the next ones within a minute",
@@ -115,7 +115,7 @@ def leaked_pods(leaking: Iterable[LeakingPod], reaped: Sequence[ReapedPod], term
             each.pool,
             each.runner_name,
             each.since,
-            each.guard or "leaked",
+            each.guard or LEAKED,
             _why(each, terms),
         )
         for each in kept_now(leaking, terms)

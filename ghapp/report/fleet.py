@@ -34,9 +34,9 @@ from ghapp.workflow_jobs.demand import PoolDemand, UnservedJob
 
 
 class PressedButton(NamedTuple):
-    """A press of a button of the check run: which (`AuditEntry.action`), when (epoch seconds), who, and its outcome."""
+    """A press of a button of the check run: which (its label), when (epoch seconds), who, and its outcome."""
 
-    action: str
+    label: str
     at: float
     who: str
     outcome: str

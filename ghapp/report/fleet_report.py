@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from ghapp.installations.scope import ScopeKind, kind_of
 from ghapp.pods.texts import cluster_text
 from ghapp.remediation.fuse import Position
-from ghapp.report.check_run import LONGEST, RESUME, SWEEP, CheckRunAction, Conclusion, Report, digest_of, resume_of
+from ghapp.report.check_run import LONGEST, SWEEP, CheckRunAction, Conclusion, Report, digest_of, resume_of
 from ghapp.report.fleet import FleetView, PoolView, PressedButton, by_pool
 from ghapp.report.headline import Headline, HeadlineKind, Severity
 from ghapp.report.headlines import headlines, title_of
@@ -40,8 +40,6 @@ NUMBERS_POSTED_LATER = (
 INCIDENTS = (HeadlineKind.BLIND, HeadlineKind.LOST, HeadlineKind.FUSE)
 
 _PAGES = {"": "Overview", "github": "GitHub"}
-
-_BUTTONS = {each.identifier: each.label for each in (SWEEP, RESUME)}
 
 CONCLUSIONS = {
     Severity.GOOD: Conclusion.SUCCESS,
@@ -129,8 +127,9 @@ def _pressed_text(pressed: PressedButton | None, now: float) -> str:
     """Renders the outcome of the button where it was pressed; empty if it was not pressed lately."""
     if pressed is None:
         return ""
-    label = _BUTTONS.get(pressed.action, pressed.action)
-    return f"**{label}**, pressed by {code(pressed.who)} {time_of(pressed.at, now)}: {prose(pressed.outcome)}.\n\n"
+    return (
+        f"**{pressed.label}**, pressed by {code(pressed.who)} {time_of(pressed.at, now)}: {prose(pressed.outcome)}.\n\n"
+    )
 
 
 def _stopped_at(fleet: FleetView, pools: Sequence[PoolView]) -> float:

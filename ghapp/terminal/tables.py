@@ -20,6 +20,7 @@ from rich.text import Text
 from ghapp.deaths.cause import HAPPENED, Cause
 from ghapp.deaths.post_mortem import APART_SECONDS
 from ghapp.installations.pool_matching import LONGEST_POOL
+from ghapp.leaks.documents import LEAKED
 from ghapp.leaks.tick import WAITS
 from ghapp.pods.phantom_kinds import KNOWN_SOON, may_be_phantoms
 from ghapp.report.documents import HEALED, NO_SUCCESSOR, listed_state, timestamp
@@ -341,7 +342,8 @@ def explanation(document: Mapping[str, Any], page: str | None = None) -> Rendera
     if document.get("may_be_phantom"):
         parts.append(copyable(f"{may_be_phantoms(1, 1)}\n  → {KNOWN_SOON}", "yellow"))
     for each in document.get("leaks", ()):
-        word = f"{'unused' if each['state'] in WAITS else 'leaked'} ({each['state']}) since"
+        guard = f" ({each['state']})" if each["state"] != LEAKED else ""
+        word = f"{'unused' if each['state'] in WAITS else 'leaked'}{guard} since"
         word = "deleted by the reaper at" if each["state"] == "deleted" else word
         parts.append(
             copyable(

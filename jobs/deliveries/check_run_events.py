@@ -22,6 +22,9 @@ MOST_PULLS = 10
 
 IGNORED = "ignored"
 
+RE_RUN = "Re-run"
+"""GitHub's own button of a check run: the reason of its sweep in the audit log."""
+
 log = logger(__name__)
 
 
@@ -58,7 +61,7 @@ async def _handle(context: JobContext, installation: Installation, event: str, d
         case "check_suite", "rerequested":
             return await _request_repost(context, installation)
         case "check_run", "rerequested" if await _is_ours(context, installation, delivery.check_run):
-            await _request_sweep(context, installation, delivery)
+            await _request_sweep(context, installation, delivery, RE_RUN)
             return await _request_repost(context, installation)
         case "check_run", "requested_action" if await _is_ours(context, installation, delivery.check_run):
             return await _press(context, installation, delivery)
@@ -139,11 +142,11 @@ async def _press(context: JobContext, installation: Installation, delivery: Deli
     return "swept"
 
 
-async def _request_sweep(context: JobContext, installation: Installation, delivery: Delivery) -> None:
-    """Requests a sweep for "Sweep now" and "Re-run"; the check run shows its outcome."""
+async def _request_sweep(context: JobContext, installation: Installation, delivery: Delivery, button: str = "") -> None:
+    """Requests a sweep for "Sweep now", or for GitHub's own `button`; the check run shows its outcome."""
     now, by = context.clock(), _sender_of(delivery)
     repository = "" if delivery.repository is None else delivery.repository.full_name
-    entry = AuditEntry(now, by, Channel.CHECK_RUN, SWEEP.identifier, "", "", "", repository)
+    entry = AuditEntry(now, by, Channel.CHECK_RUN, SWEEP.identifier, "", button, "", repository)
     await context.presses.begin(installation.id, SWEEP_TOPIC, entry)
     await context.schedule.due_at(installation.id, now)
     log.info("button used", installation=installation.id, org=installation.org, button=SWEEP.identifier, by=by)

@@ -42,6 +42,8 @@ log = logger(__name__)
 PRESSED_SECONDS = 600.0
 """How long the outcome of a button stays in the report."""
 
+_BUTTONS = {each.identifier: each.label for each in (SWEEP, RESUME)}
+
 ENTRIES_LOOKED_AT = 20
 """Of the audit log: others may have changed something since the press."""
 
@@ -139,9 +141,9 @@ async def _fleet(
 async def _pressed(context: JobContext, installation: Installation, now: float) -> PressedButton | None:
     """Returns the last press of a button of the check run, once its outcome is known, and for some minutes."""
     for each in await context.audit.latest(installation.id, ENTRIES_LOOKED_AT):
-        is_press = each.channel == Channel.CHECK_RUN and each.action in (SWEEP.identifier, RESUME.identifier)
-        if is_press and each.result not in (QUEUED, BEGUN) and 0.0 <= now - each.at < PRESSED_SECONDS:
-            return PressedButton(each.action, each.at, each.who, each.result)
+        label = _BUTTONS.get(each.action) if each.channel == Channel.CHECK_RUN else None
+        if label is not None and each.result not in (QUEUED, BEGUN) and 0.0 <= now - each.at < PRESSED_SECONDS:
+            return PressedButton(each.why or label, each.at, each.who, each.result)
     return None
 
 

@@ -85,14 +85,16 @@ async def test_lost_runners_are_found_by_the_name_of_their_state(known):
     )
 
 
-@pytest.mark.parametrize(("guard", "word"), [("UnclaimedBriefly", "unused"), ("Unnamed", "leaked")])
+@pytest.mark.parametrize(
+    ("guard", "word"),
+    [("UnclaimedBriefly", "unused (UnclaimedBriefly)"), ("Unnamed", "leaked (Unnamed)"), ("", "leaked")],
+)
 async def test_explain_names_a_pod_that_nothing_uses_before_it_is_deleted(known, guard, word):
+    known.write_config('[leaks]\nmode = "act"\n')
     leaking = (LeakingPod("runners", "k8s-x", "linux-1", known.now - 40, guard),)
     await Leaks(known.redis).remember(ACME, Tick(at=known.now, leaking=leaking))
     text = " ".join((await known.ask("explain", "acme", "linux-1")).stdout.split())
-    assert (
-        f"pod runners/k8s-x: {word} ({guard}) since {time_of(known.now - 40, known.now)}; {WHY_IT_WAITS[guard]}" in text
-    )
+    assert f"pod runners/k8s-x: {word} since {time_of(known.now - 40, known.now)}; {WHY_IT_WAITS[guard]}" in text
 
 
 async def test_explain_names_the_pod_that_the_reaper_deleted_with_time_and_reason(known):

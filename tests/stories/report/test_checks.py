@@ -302,7 +302,8 @@ async def test_the_button_sweep_now_and_a_re_run_ask_for_a_sweep_and_the_check_r
         assert entry.result.startswith("found no suspect, ")
         await app.context.audit.record(app.installation, entry._replace(at=app.clock(), channel="page", action="pause"))
         summary = (await reported(app))["output"]["summary"]
-        assert f"pressed by `{entry.who}` {time_of(entry.at, app.clock())}: found no suspect, " in summary
+        label = "Sweep now" if identifier else "Re-run"
+        assert f"**{label}**, pressed by `{entry.who}` {time_of(entry.at, app.clock())}: found no suspect, " in summary
 
 
 STOPPED = Fuse(Position.STOPPED, since=1.0, batch=3, allowed=3, reason=FuseReason.BATCH_NEVER_ONLINE)
