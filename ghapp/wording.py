@@ -9,6 +9,10 @@ from difflib import get_close_matches
 _DAY, _TO_THE_SECOND = 86_400, 900
 
 
+DOCS = "https://github.com/ghapp/ghapp/blob/main/docs"
+"""Where messages lead for more: an installation has no copy of the documentation."""
+
+
 def counted(count: int, singular: str, plural: str = "") -> str:
     """Returns a number with its noun: `1 runner`, `2,000 runners`."""
     return f"{count:,} {singular if count == 1 else plural or singular + 's'}"
