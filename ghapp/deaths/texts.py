@@ -11,7 +11,7 @@ from ghapp.deaths.job_outcome import POST_MORTEM, RUNS_AGAIN, JobStep, LaterAtte
 from ghapp.deaths.job_story import StoryEvent
 from ghapp.report.check_run import CheckRunAction, Conclusion, Report
 from ghapp.report.markdown import NOTHING, block, code, heading, prose, row
-from ghapp.wording import sentence, time_of
+from ghapp.wording import capitalized, sentence, time_of
 
 NAME = POST_MORTEM
 """The check run's name."""
@@ -132,7 +132,7 @@ def _story(story: Sequence[StoryEvent]) -> Iterable[str]:
 
 def _event(event: StoryEvent) -> str:
     if event.at is None:
-        return prose(event.full_text[:1].upper() + event.full_text[1:])
+        return prose(capitalized(event.full_text))
     return f"{time_of(event.at)}: {prose(event.full_text)}"
 
 
