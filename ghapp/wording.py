@@ -9,6 +9,10 @@ from difflib import get_close_matches
 _DAY, _TO_THE_SECOND = 86_400, 900
 
 
+DOCS = "https://github.com/ghapp/ghapp/blob/main/docs"
+"""Where messages lead for more: an installation has no copy of the documentation."""
+
+
 def counted(count: int, singular: str, plural: str = "") -> str:
     """Returns a number with its noun: `1 runner`, `2,000 runners`."""
     return f"{count:,} {singular if count == 1 else plural or singular + 's'}"
@@ -32,14 +36,19 @@ def _in_units(seconds: int, large: tuple[str, int], small: tuple[str, int]) -> s
     return " ".join(f"{number} {unit}" for number, unit in numbers if number) or f"0 {small[0]}"
 
 
+def second_of(at: float) -> int:
+    """Returns the second of an epoch time, so that texts and documents, which have milliseconds, show the same one."""
+    return int(round(at, 3))
+
+
 def clock_time(at: float) -> str:
     """Returns the time of day of an epoch time: `17:54:40 UTC`."""
-    return f"{datetime.fromtimestamp(at, UTC):%H:%M:%S} UTC"
+    return f"{datetime.fromtimestamp(second_of(at), UTC):%H:%M:%S} UTC"
 
 
 def time_of(at: float, now: float | None = None) -> str:
     """Returns an epoch time to the second: `2026-11-26 17:54:40 UTC`, without the date on the day of `now`."""
-    time = datetime.fromtimestamp(int(at), UTC)
+    time = datetime.fromtimestamp(second_of(at), UTC)
     is_today = now is not None and time.date() == datetime.fromtimestamp(now, UTC).date()
     return clock_time(at) if is_today else f"{time:%Y-%m-%d %H:%M:%S} UTC"
 

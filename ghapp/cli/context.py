@@ -19,7 +19,7 @@ from ghapp.installations.scope import absence
 from ghapp.settings import Settings
 from ghapp.settings.settings import OF_CLIENTS, VARIABLES
 from ghapp.untrusted_text import one_line
-from ghapp.wording import meant
+from ghapp.wording import DOCS, meant
 
 if TYPE_CHECKING:
     from ghapp.store.stores import Stores
@@ -128,7 +128,7 @@ def require_redis_url(settings: Settings, *, over_http: bool = False) -> str:
     )
 
 
-NOT_OVER_HTTP = "; GHAPP_URL serves other commands (docs/commands.md)"
+NOT_OVER_HTTP = f"; GHAPP_URL serves other commands ({DOCS}/commands.md)"
 
 
 @asynccontextmanager

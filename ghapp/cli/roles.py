@@ -16,6 +16,7 @@ from ghapp.errors import ConfigurationError, StoreUnavailableError
 from ghapp.exit_codes import REDIS_UNAVAILABLE
 from ghapp.settings import Settings
 from ghapp.settings.settings import DEFAULT_LISTEN
+from ghapp.wording import DOCS
 
 if TYPE_CHECKING:
     from ghapp.doctor.finding import Finding
@@ -35,7 +36,7 @@ class RoleCommand(click.Command):
 @click.command(short_help="Run everything on this machine.")
 @click.option("--sandbox", is_flag=True, help="Use a simulated GitHub with a simulated fleet; needs no account.")
 @click.option("--port", type=click.IntRange(1, 65535), help="Port of the web role (default: as in GHAPP_LISTEN).")
-@click.option("--scenario", metavar="NAME", help="With --sandbox: the one incident to start; see docs/tour.md.")
+@click.option("--scenario", metavar="NAME", help=f"With --sandbox: the one incident to start; see {DOCS}/tour.md.")
 @click.option("--no-browser", is_flag=True, help="Print the address of the page, and open no browser.")
 def up(*, sandbox: bool, port: int | None, scenario: str | None, no_browser: bool) -> None:
     """Run everything on this machine, until Ctrl-C or until the terminal is closed.

@@ -11,7 +11,7 @@ from ghapp.deaths.job_outcome import POST_MORTEM, RUNS_AGAIN, JobStep, LaterAtte
 from ghapp.deaths.job_story import StoryEvent
 from ghapp.report.check_run import CheckRunAction, Conclusion, Report
 from ghapp.report.markdown import NOTHING, block, code, heading, prose, row
-from ghapp.wording import sentence, time_of
+from ghapp.wording import capitalized, sentence, time_of
 
 NAME = POST_MORTEM
 """The check run's name."""
@@ -52,6 +52,7 @@ def post_mortem_report(
     common: Correlation = NOTHING_COMMON,
     again: LaterAttempt | None = None,
     is_cause: bool = True,
+    page: str | None = None,
 ) -> Report:
     """Renders the check run on a job's commit.
 
@@ -68,6 +69,7 @@ def post_mortem_report(
         common: what the death has in common with earlier ones.
         again: the latest attempt of the job; None if it was not run again.
         is_cause: False if the job came to its result for another reason than this death.
+        page: of the job, which follows its later attempts; None if its address is not known.
     """
     node = code(death.node) if death.node and is_private else ""
     # Reason, exit code and signal are for the platform team, in the table below.
@@ -88,7 +90,7 @@ def post_mortem_report(
         lines.append(f'The button "{button.label}" {RUNS_AGAIN}. {RERUN_OF_CHECK}')
     return Report(
         title=title,
-        summary="\n\n".join((*lines, f"Job: {_job_link(job)}")),
+        summary="\n\n".join((*lines, f"Job: {_job_link(job)}{_page(page)}")),
         text="\n\n".join(_text(death, job, common, is_private=is_private)),
         conclusion=Conclusion.ACTION_REQUIRED
         if needed_change(death.cause, death.reason) and is_cause and again is None
@@ -113,6 +115,10 @@ def _job_link(job: DeadJob) -> str:
     return _linked(code(job.name or str(job.id)), job.html_url)
 
 
+def _page(page: str | None) -> str:
+    return "" if page is None else f"; where it is now: {_linked('its page', page)}"
+
+
 def _linked(text: str, url: str) -> str:
     return f"[{text}]({url})" if _URL.fullmatch(url) else text
 
@@ -132,7 +138,7 @@ def _story(story: Sequence[StoryEvent]) -> Iterable[str]:
 
 def _event(event: StoryEvent) -> str:
     if event.at is None:
-        return prose(event.full_text[:1].upper() + event.full_text[1:])
+        return prose(capitalized(event.full_text))
     return f"{time_of(event.at)}: {prose(event.full_text)}"
 
 

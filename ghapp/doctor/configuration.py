@@ -9,10 +9,11 @@ from ghapp.doctor.finding import Finding, ok, warning, wrong
 from ghapp.errors import ConfigurationError
 from ghapp.settings import PoolSettings, Settings
 from ghapp.state_directory import find_problem
+from ghapp.wording import DOCS
 
 GROUP = "configuration"
 
-CORRECT_IT = "correct it; docs/configuration.md has what each setting takes"
+CORRECT_IT = f"correct it; {DOCS}/configuration.md has what each setting takes"
 
 
 def of_configuration(settings: Settings, environ: Mapping[str, str], *, has_workers: bool = False) -> list[Finding]:

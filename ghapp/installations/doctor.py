@@ -27,7 +27,7 @@ from ghapp.settings import Settings
 from ghapp.store.connect import PipeliningRedis
 from ghapp.store.stores import Stores, open_stores, stores_over
 from ghapp.versions.doctor import check_versions
-from ghapp.wording import time_of
+from ghapp.wording import DOCS, time_of
 from ghapp.workflow_jobs.labels import nearest_label, normalized
 
 GROUP = "installations"
@@ -252,7 +252,8 @@ def of_scopes(settings: Settings, known: Sequence[Installation], swept: Collecti
         if rule.enterprise is not None:
             if not settings.enterprise_tokens and named not in swept:
                 text = "GHAPP_ENTERPRISE_TOKEN is not set here: workers need it to read the enterprise's runners"
-                fix = "set it for the workers to a classic token with manage_runners:enterprise; see docs/scopes.md"
+                need = "a classic token with manage_runners:enterprise"
+                fix = f"set it for the workers to {need}; see {DOCS}/scopes.md"
                 found.append(warning(GROUP, f"scope {named}", text, fix, named))
         elif owner is None:
             fix = f"install the App on {rule.owner}, or fix the name in [[scopes]]"
@@ -281,7 +282,7 @@ def of_reruns(installation: Installation, settings: Settings) -> list[Finding]:
     if "auto" in modes:
         fix = "set Repository: Actions to read and write in the App's settings; then an owner accepts it"
         return [wrong(GROUP, "re-runs", 'a pool has rerun mode "auto": actions: write is not granted', fix, org)]
-    text = "no button on post-mortems: actions: write, which is optional, is not granted; see docs/jobs.md"
+    text = f"no button on post-mortems: actions: write, which is optional, is not granted; see {DOCS}/jobs.md"
     return [ok(GROUP, "re-runs", text, org)]
 
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from ghapp.installations.pool_matching import pool_of
 from ghapp.runners.evidence import Evidence
 from ghapp.untrusted_text import toml_string
-from ghapp.wording import counted
+from ghapp.wording import DOCS, counted
 from ghapp.workflow_jobs.labels import names_one_run
 
 SHARD_LABEL = "shard"
@@ -22,14 +22,14 @@ MOST_POOLS = 100
 _FORBIDDEN = re.compile(r"[/*\x00-\x1f\x7f]")
 """Characters that the name of a pool must not have."""
 
-HEADER = """\
+HEADER = f"""\
 # ghapp.toml, named by GHAPP_CONFIG. Suggested by `ghapp init` from the labels of the runners that it knows.
-# Every key: docs/configuration.md. Unknown keys are refused at start.
+# Every key: {DOCS}/configuration.md. Unknown keys are refused at start.
 #
 # On each runner, pod or machine, set two variables, so that its log and the cause of its end can be read:
 #   ACTIONS_RUNNER_PRINT_LOG_TO_STDOUT=1
 #   ACTIONS_RUNNER_RETURN_VERSION_DEPRECATED_EXIT_CODE=1
-# What they cost, and how to turn them back: docs/controllers.md.
+# What they cost, and how to turn them back: {DOCS}/controllers.md.
 
 [remediation]
 mode = "dry-run"            # records what it would do and does nothing; "act" once its reports are right
@@ -52,8 +52,8 @@ OF_ARC = """\
 runner_name = "pod"         # ARC registers each runner under its pod's name
 """
 
-EPHEMERAL = """\
-# runner_name = "pod"       # if each runner has its pod's name, as just-in-time runners; docs/kubernetes-reference.md
+EPHEMERAL = f"""\
+# runner_name = "pod"       # if each runner has its pod's name: {DOCS}/kubernetes-reference.md
 """
 
 EXAMPLE = """

@@ -17,7 +17,7 @@ from ghapp.report.headline import Headline, HeadlineKind
 from ghapp.report.links import PageLinks
 from ghapp.untrusted_text import shell_command, without_markup
 from ghapp.versions.lifetime import Urgency
-from ghapp.wording import counted
+from ghapp.wording import capitalized, counted
 
 Severity = Literal["info", "success", "warning", "failure"]
 """As Apprise names them; receivers show a colour or an icon."""
@@ -88,7 +88,7 @@ def message(
     title, lines, severity = _OF[change.topic](org, change, replaced)
     first = [] if headline is None else [without_markup(headline.sentence, LONGEST_HEADLINE)]
     if headline is not None and headline.link:
-        step = f"{headline.step[:1].upper()}{headline.step[1:]}"
+        step = capitalized(headline.step)
         first.append(f"{without_markup(step, LONGEST_HEADLINE)}: {headline.link}")
     body = [*first, *lines, *([link] if link else [])]
     return Message(f"ghapp: {without_markup(org)}: {title}", "\n".join(body), severity)

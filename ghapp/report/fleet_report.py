@@ -17,7 +17,7 @@ from ghapp.report.markdown import code, linked, prose
 from ghapp.runners.texts import as_of, healed_text, runners_text, summary_of
 from ghapp.untrusted_text import one_line
 from ghapp.versions.texts import versions_text
-from ghapp.wording import clock_time, time_of
+from ghapp.wording import capitalized, clock_time, time_of
 from ghapp.workflow_jobs.texts import queue_table, unserved_text
 
 LONGEST_TITLE = 200
@@ -107,7 +107,7 @@ def _headlines_text(found: Sequence[Headline], links: PageLinks, now: float) -> 
         action = (
             f" {code(each.command)}" if each.command else f" [the App's settings]({each.link})" if each.link else ""
         )
-        step = f" {prose(each.step[:1].upper() + each.step[1:])}{':' if action else '.'}{action}" if each.step else ""
+        step = f" {prose(capitalized(each.step))}{':' if action else '.'}{action}" if each.step else ""
         since = "" if each.since is None else f" Since {time_of(each.since, now)}."
         page = links.below(each.page)
         where = "" if page is None else f" {linked(f'Page {_page_name(each.page)}', page)}."

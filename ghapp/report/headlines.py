@@ -35,7 +35,7 @@ from ghapp.runners.verdict import Limits, Reason, State
 from ghapp.untrusted_text import shell_command
 from ghapp.versions.advice import version_text
 from ghapp.versions.lifetime import Urgency, VersionState
-from ghapp.wording import are, counted
+from ghapp.wording import are, counted, sentence
 from ghapp.workflow_jobs.demand import UnservedJob
 from ghapp.workflow_jobs.labels import listed
 from ghapp.workflow_jobs.reason import STUCK
@@ -211,7 +211,7 @@ def _versions(fleet: FleetView, now: float) -> Iterator[Headline]:
         yield Headline(
             HeadlineKind.TOO_OLD if has_ended else HeadlineKind.VERSION,
             _URGENCIES[status.urgency],
-            f"{text[:1].upper()}{text[1:]}.",
+            sentence(text),
             steps[0].step if steps else "",
             shell_command("ghapp", "versions", "--org", fleet.org),
             status.jobs_end_at if has_ended else None,

@@ -10,6 +10,7 @@ from ghapp.installations.scope import ScopeKind, kind_of
 from ghapp.runners.evidence import Survey
 from ghapp.runners.verdict import Reason
 from ghapp.untrusted_text import shell_command
+from ghapp.wording import DOCS
 
 OVERDUE_SECONDS = 60.0
 """A sweep overdue by more than this was picked up by no scheduler or no worker."""
@@ -41,7 +42,7 @@ BLINDNESS: Mapping[str, Blindness] = {
     ),
     Reason.PERSONAL_ACCOUNT: Blindness(
         "the account is a person's, and only its repositories have runners",
-        'add them to the configuration, as [[scopes]] repositories = "{org}/*"; see docs/scopes.md',
+        f'add them to the configuration, as [[scopes]] repositories = "{{org}}/*"; see {DOCS}/scopes.md',
     ),
     Reason.ORGANIZATION_RENAMED: Blindness(
         "the organization has another name at GitHub", "wait for the next discovery, within ten minutes"

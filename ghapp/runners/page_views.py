@@ -18,6 +18,7 @@ from ghapp.runners.evidence import Evidence
 from ghapp.runners.verdict import State, Verdict, judge
 from ghapp.web.pages.views.paging import Paging, choice_of, filter_of, page_of, paged, pool_note, query_string, text_of
 from ghapp.web.pages.views.wording import Moment, TextPart, coded, moment
+from ghapp.wording import capitalized, sentence
 from ghapp.workflow_jobs.job import Job
 
 MOST_LABELS = 6
@@ -377,7 +378,7 @@ def _entries(
     found = []
     for at, source, text in facts:
         if (when := moment(at, now)) is not None:
-            found.append(TimeLineEntry(when, source, SOURCES[source], mask(text[:1].upper() + text[1:])))
+            found.append(TimeLineEntry(when, source, SOURCES[source], mask(capitalized(text))))
     return tuple(found)
 
 
@@ -429,7 +430,7 @@ def _replacement(status: ReplacementStatus, mask: Callable[[str], str]) -> str:
     if status.stage is ReplacementStage.NONE:
         return ""
     text = mask(status.text)
-    return f"{text[:1].upper()}{text[1:]}."
+    return sentence(text)
 
 
 def _successors(view: OrgView, evidence: Evidence, others: Sequence[Evidence], now: float) -> tuple[RunnerLink, ...]:

@@ -18,7 +18,7 @@ from starlette.routing import Route
 
 from ghapp.sandbox.apps import App
 from ghapp.sandbox.organizations import SENDER
-from ghapp.sandbox.pages import form, form_fields, page
+from ghapp.sandbox.pages import SESSION_COOKIE, form, form_fields, page
 from ghapp.sandbox.people import PEOPLE, USER_TOKEN_SECONDS, CodeError, person_called
 from ghapp.sandbox.rest.answers import json_response
 from ghapp.sandbox.world import World
@@ -249,7 +249,7 @@ class AuthorizationPages:
         return page(f"Authorize {app.name}", "".join([*buttons, form(AUTHORIZE, "Cancel", fields)]))
 
     async def authorize(self, request: Request) -> Response:
-        """Redirects to the App with a code, or with `access_denied`."""
+        """Redirects to the App with a code, or with `access_denied`; the browser is signed in as that person then."""
         fields = await form_fields(request)
         app, redirect = self._app(fields.get("client_id", "")), fields.get("redirect_uri", "")
         if app is None or not _is_registered(app, redirect):
@@ -260,7 +260,9 @@ class AuthorizationPages:
             return RedirectResponse(_with_state(redirect, fields, denied), HTTPStatus.FOUND)
         challenge, now = fields.get("code_challenge", ""), self._world.now()
         code = self._world.authorizations.authorize(app, person, redirect, challenge, now)
-        return RedirectResponse(_with_state(redirect, fields, {"code": code}), HTTPStatus.FOUND)
+        answer = RedirectResponse(_with_state(redirect, fields, {"code": code}), HTTPStatus.FOUND)
+        answer.set_cookie(SESSION_COOKIE, person.login, httponly=True, samesite="lax")
+        return answer
 
     async def exchange(self, request: Request) -> Response:
         """Answers 200 with a token or with an error, as JSON or as a form, by the `Accept` header."""

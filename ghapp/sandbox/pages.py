@@ -19,7 +19,8 @@ from starlette.routing import Route
 
 from ghapp.sandbox.documents import Document, rfc3339
 from ghapp.sandbox.fleet.jobs import Run, SandboxJob, SandboxRepository
-from ghapp.sandbox.organizations import Organization
+from ghapp.sandbox.organizations import SENDER, Organization
+from ghapp.sandbox.people import person_called
 from ghapp.sandbox.world import World
 
 STYLE = """
@@ -44,6 +45,9 @@ th, td { border: 1px solid var(--line); padding: .35rem .7rem; text-align: left;
 
 NOTICE = "A simulated GitHub; it runs on this machine alone."
 _MARKDOWN = MarkdownIt("commonmark", {"html": False}).enable("table")
+
+SESSION_COOKIE = "user_session"
+"""Has the login of the person who signed in last in this browser; it protects nothing."""
 
 CHECK_RUN_PATH = "/{owner}/{repo}/runs/{check_run_id:int}"
 MOST_RUNS = 50
@@ -129,14 +133,16 @@ class CheckRunPages(_Pages):
         if (details := str(posted.get("details_url") or "")).startswith(("http://", "https://")):
             state += f' <a href="{escape(details)}">Details</a>'
         content = "".join(markdown(output[key]) for key in ("summary", "text") if output.get(key))
-        return page(_check_run_title(posted), f"<p>{state}</p>{_buttons(request.url.path, posted)}{content}")
+        buttons = _buttons(request.url.path, posted, _signed_in(request))
+        return page(_check_run_title(posted), f"<p>{state}</p>{buttons}{content}")
 
     async def press(self, request: Request) -> Response:
-        """Presses a button or, without an identifier, "Re-run": notifies the App, and shows the page again."""
+        """Presses a button or, without an identifier, "Re-run", as the person who signed in; shows the page again."""
         self._check_run(request)
         org, repository = self._organization(request), self._repository(request)
         identifier = (await form_fields(request)).get("identifier")
-        self._world.press_button(org, repository, request.path_params["check_run_id"], identifier)
+        number = request.path_params["check_run_id"]
+        self._world.press_button(org, repository, number, identifier, _signed_in(request))
         return RedirectResponse(request.url.path, HTTPStatus.SEE_OTHER)
 
     def _check_run(self, request: Request) -> Document:
@@ -150,7 +156,13 @@ def _status(posted: Document) -> str:
     return str(posted.get("status", "queued")).replace("_", " ")
 
 
-def _buttons(target: str, posted: Document) -> str:
+def _signed_in(request: Request) -> str:
+    """Returns the login of the person who signed in last in this browser; the owner's without one."""
+    person = person_called(request.cookies.get(SESSION_COOKIE))
+    return SENDER[0] if person is None else person.login
+
+
+def _buttons(target: str, posted: Document, login: str) -> str:
     if posted.get("status") != "completed":
         return ""
     actions = posted.get("actions") or []
@@ -158,7 +170,7 @@ def _buttons(target: str, posted: Document) -> str:
         form(target, action["label"], {"identifier": action["identifier"]}) + f"<p>{escape(action['description'])}</p>"
         for action in actions
     ]
-    return "".join([*pressed, form(target, "Re-run", {})])
+    return "".join([*pressed, form(target, "Re-run", {}), f"<p>Signed in as {escape(login)}</p>"])
 
 
 def _check_run_title(posted: Document) -> str:

@@ -49,7 +49,7 @@ class Mistakes:
         return not self._keys.isdisjoint(keys)
 
     def require_none(self, toml: str) -> None:
-        """Checks that there are no mistakes.
+        """Checks that there are no mistakes. Those of the file are in the order of its lines, and come first.
 
         Args:
             toml: the text of the configuration file, of which each mistake names the line where it is found.
@@ -58,16 +58,27 @@ class Mistakes:
             ConfigurationError: with all of them, or the first ones and the number of the others.
         """
         if self._texts:
-            texts = [_with_line(toml, each) for each in self._texts]
+            found = [_located(toml, each) for each in self._texts]
+            found.sort(key=lambda each: (each.line is None, each.line))
+            texts = [each.text for each in found]
             hidden_count = len(texts) - MOST_NAMED
             more = [f"… and {counted(hidden_count, 'more mistake')}"] if hidden_count > 0 else []
             raise ConfigurationError(*texts[:MOST_NAMED], *more)
 
 
-def _with_line(toml: str, mistake: str) -> str:
+class _Located(NamedTuple):
+    """A mistake, and the line where it is; None if that is not found, or it is not of the file."""
+
+    text: str
+    line: int | None
+
+
+def _located(toml: str, mistake: str) -> _Located:
     place, _, rest = mistake.partition(": ")
-    line = line_of(toml, place)
-    return mistake if line is None or not rest else f"{place}: line {line}: {rest}"
+    found = _find(toml, place)
+    if found is None or not rest:
+        return _Located(mistake, None)
+    return _Located(f"{found.place}: line {found.line}: {rest}", found.line)
 
 
 _OF_TABLE = re.compile(r"\[(?P<table>[^\[\]]+)\](?: (?P<key>\S+))?")
@@ -84,30 +95,44 @@ class _Section(NamedTuple):
     keys: list[tuple[str, int, str]]
 
 
+class _Place(NamedTuple):
+    """A place as people read it, with the name of a pool that has one, and its line."""
+
+    place: str
+    line: int
+
+
 def line_of(toml: str, place: str) -> int | None:
     """Returns the number of a line, from 1 on; None if it is not found.
 
     Args:
         toml: the file's text.
         place: as mistakes begin: `[sweep] concurrency`, `[[pools]] linux labels`, `[[pools]] 2 name` of the second
-            pool, which has no name. Of a key that is missing, the line of its table's header is returned.
+            pool, which has no name or one that others have, too. Of a key that is missing, the line of its table's
+            header is returned.
     """
+    found = _find(toml, place)
+    return None if found is None else found.line
+
+
+def _find(toml: str, place: str) -> _Place | None:
     if '"""' in toml or "'''" in toml:  # what looks like a header may be a part of a text
         return None
     sections = list(_sections(toml))
     if of_pool := _OF_POOL.fullmatch(place):
-        pools = [each for each in sections if each.header == f"[[{of_pool['table']}]]"]
-        named, key = _named(pools, of_pool["rest"])
+        header = f"[[{of_pool['table']}]]"
+        named, wanted, keys = _named([each for each in sections if each.header == header], of_pool["rest"])
+        if len(named) == 1:
+            place = " ".join((header, _name_of(named[0]) or wanted, *keys))
     elif of_table := _OF_TABLE.fullmatch(place):
-        named, key = (
-            [each for each in sections if each.header == f"[{_bare(of_table['table'])}]"],
-            of_table["key"] or "",
-        )
+        named = [each for each in sections if each.header == f"[{_bare(of_table['table'])}]"]
+        keys = [of_table["key"] or ""]
     else:
         return None
     if len(named) != 1:
         return None
-    return next((line for name, line, _ in named[0].keys if name == key), named[0].line)
+    line = next((line for name, line, _ in named[0].keys if [name] == keys[:1]), named[0].line)
+    return _Place(place, line)
 
 
 def _sections(toml: str) -> Iterator[_Section]:
@@ -127,17 +152,22 @@ def _bare(table: str) -> str:
     return ".".join(part.strip().strip("\"'") for part in table.split("."))
 
 
-def _named(pools: Sequence[_Section], rest: str) -> tuple[Sequence[_Section], str]:
-    """Returns the pools that are meant, and the key; `rest` is a pool's name, or its place, and perhaps a key."""
-    name, _, key = rest.rpartition(" ")
-    for wanted, of_it in ((rest, ""), (name, key)):
-        if named := [each for each in pools if _is_named(each, wanted)]:
-            return named, of_it
+def _named(pools: Sequence[_Section], rest: str) -> tuple[Sequence[_Section], str, list[str]]:
+    """Returns the pools that are meant, their name or place, and the keys after it; a key may have keys of its own."""
+    words = rest.split(" ")
+    for count in range(len(words), 0, -1):
+        wanted, keys = " ".join(words[:count]), words[count:]
+        if named := [each for each in pools if _name_of(each) == wanted]:
+            return named, wanted, keys
         if wanted.isdecimal() and len(wanted) <= MOST_DIGITS and 1 <= int(wanted) <= len(pools):
-            return [pools[int(wanted) - 1]], of_it
-    return (), ""
+            return [pools[int(wanted) - 1]], wanted, keys
+    return (), rest, []
 
 
-def _is_named(section: _Section, name: str) -> bool:
-    wanted = re.compile(rf"""\s*name\s*=\s*(["']){re.escape(name)}\1""")
-    return any(key == "name" and wanted.match(text) for key, _, text in section.keys)
+_NAME = re.compile(r"""\s*(["']?)name\1\s*=\s*(["'])(.*?)\2""")
+
+
+def _name_of(section: _Section) -> str:
+    """Returns a pool's name as it is written; empty without one."""
+    found = (_NAME.match(text) for key, _, text in section.keys if key == "name")
+    return next((name[3] for name in found if name), "")

@@ -65,9 +65,9 @@ def _flaws(pool: PoolSettings, *, has_labels: bool) -> Iterator[_Flaw]:
     if EVERY_RUNNER in pool.labels and len(pool.labels) > 1:
         yield ("labels",), f' labels: "{EVERY_RUNNER}" takes every runner, so it must be the only label'
     if pool.replacer in ("arc", "pods") and not pool.namespace:
-        yield ("replacer", "namespace"), f": replacer '{pool.replacer}' needs namespace, the one of its pods"
+        yield ("replacer", "namespace"), f" replacer: '{pool.replacer}' needs namespace; add the one of its pods"
     if pool.replacer == "cloudevents" and not (pool.url and pool.secret_env):
-        yield ("replacer", "url", "secret_env"), ": replacer 'cloudevents' needs url and secret_env"
+        yield ("replacer", "url", "secret_env"), " replacer: 'cloudevents' needs url and secret_env; add both"
     if pool.url is not None and not is_http(pool.url):
         yield ("url",), f" url: {pool.url!r} is not valid; it takes an http:// or https:// address"
 

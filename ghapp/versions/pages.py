@@ -12,7 +12,7 @@ from ghapp.versions.counts import PoolVersion
 from ghapp.versions.lifetime import Urgency, VersionState, VersionStatus
 from ghapp.web.pages.page import Page, Values, Visit
 from ghapp.web.pages.views.wording import Moment, moment
-from ghapp.wording import counted
+from ghapp.wording import counted, sentence
 
 MOST_POOLS, MOST_STEPS = 20, 10
 """Of one version."""
@@ -78,7 +78,7 @@ def _line(status: VersionStatus, view: OrgView, statuses: Sequence[VersionStatus
         max(0, len(status.pools) - MOST_POOLS),
         moment(status.jobs_end_at, now),
         moment(status.registration_ends_at, now),
-        "" if status.urgency is Urgency.NONE else f"{text[:1].upper()}{text[1:]}.",
+        "" if status.urgency is Urgency.NONE else sentence(text),
         tuple(view.steps_for(status, statuses)[:MOST_STEPS]),
     )
 

@@ -36,7 +36,7 @@ ENDED_SECONDS = 30 * 86_400
 """How long an ended job is kept."""
 
 MOST_ENDED = 100_000
-"""Maximum of ended jobs that are kept per installation, the latest; some 66 MB in Redis."""
+"""Maximum of ended jobs that are kept per installation, the latest; some 69 MB in Redis."""
 
 MOST_FOUND = 5_000
 """Maximum of jobs that a search reads, the latest by id."""

@@ -45,7 +45,8 @@ async def post_check_run(
     """
     death = facts.death
     post_mortems, subject = context.post_mortems, death_id(installation, death)
-    details_url = context.links(installation).death(death.runner_name, identity(death))
+    links = context.links(installation)
+    details_url = links.death(death.runner_name, identity(death))
     checks = await open_checks(
         context, installation, job.repository, name=NAME, subject=subject, details_url=details_url
     )
@@ -61,6 +62,7 @@ async def post_check_run(
         is_cause=is_cause,
         has_button=has_button,
         common=correlation(death, before),
+        page=links.job(job.id),
     )
     posted = await post_mortems.posted(subject)
     if posted is not None and posted.digest == rendered.digest:

@@ -18,6 +18,7 @@ from ghapp.installations.store import Installations
 from ghapp.sandbox import SandboxConfig, SandboxServer
 from ghapp.store.audit import AuditLog
 from ghapp.store.connect import connect
+from ghapp.wording import DOCS
 from tests.support import commands
 from tests.support.keys import private_key
 from tests.support.local_redis import embedded_redis
@@ -267,7 +268,7 @@ def test_without_anything_configured_each_way_is_named(words, tmp_path):
 @pytest.mark.parametrize("words", ["token list", "init", "deliveries replay --all"])
 def test_a_command_that_needs_redis_says_that_the_server_does_not_serve_it(words, tmp_path):
     line = one_line(ghapp(*words.split(), GHAPP_STATE_DIR=str(tmp_path)), 2)
-    assert line.endswith("set GHAPP_REDIS_URL; GHAPP_URL serves other commands (docs/commands.md)")
+    assert line.endswith(f"set GHAPP_REDIS_URL; GHAPP_URL serves other commands ({DOCS}/commands.md)")
 
 
 def test_a_redis_that_is_away_is_reported_with_the_way_over_http():

@@ -188,7 +188,7 @@ async def test_a_token_that_lacks_a_scope_is_answered_with_the_command_for_one_t
     assert answer.returncode == 2
     text = " ".join((answer.stdout + answer.stderr).split())
     assert "an admin of ghapp makes one with `ghapp token create --org acme --scope admin`" in text
-    assert "docs/configuration.md" not in text
+    assert "configuration.md" not in text
     assert "correct this first" not in text, "it is no mistake of the set-up"
     assert (answer.stdout, answer.stderr.count("\n")) == ("", 1)
 

@@ -27,7 +27,7 @@ from ghapp.runners.verdict import Limits, Reason
 from ghapp.terminal.tables import headlines_text
 from ghapp.versions.lifetime import DAY, NOTICE_SECONDS, WARNING_SECONDS, EndDates, VersionLimits
 from ghapp.web.pages.views.overview import overview
-from ghapp.wording import clock_time, time_of
+from ghapp.wording import DOCS, clock_time, time_of
 from ghapp.workflow_jobs.demand import PoolDemand, UnservedJob
 from ghapp.workflow_jobs.job import Job
 from ghapp.workflow_jobs.reason import QueueReason
@@ -152,7 +152,8 @@ def test_a_person_s_account_is_nothing_critical():
     attempt = NextAttempt(Reason.PERSONAL_ACCOUNT)
     (headline,) = found(survey=survey(swept_at=None), attempt=attempt)
     assert (headline.kind, headline.severity) == (HeadlineKind.BLIND, Severity.ATTENTION)
-    assert headline.step == 'add them to the configuration, as [[scopes]] repositories = "acme/*"; see docs/scopes.md'
+    step, _, see = headline.step.partition("; see ")
+    assert (step, see) == ('add them to the configuration, as [[scopes]] repositories = "acme/*"', f"{DOCS}/scopes.md")
 
 
 @pytest.mark.parametrize("failure", sorted(NEEDS_AN_OWNER))

@@ -77,6 +77,19 @@ def test_its_button_notifies_the_app_and_shows_the_page_again(sandbox, receiver,
     assert payloads["requested_action"]["sender"]["login"] == "mona"
 
 
+def test_a_button_is_pressed_by_the_person_who_signed_in_last_in_the_browser(sandbox, receiver, posted):
+    (redirect,) = sandbox.app.callback_urls[:1]
+    person = {"client_id": sandbox.app.client_id, "redirect_uri": redirect, "login": "lisa"}
+    with httpx.Client(base_url=sandbox.url) as browser:
+        assert "Signed in as mona" in browser.get(posted["html_url"]).text
+        assert browser.post("/login/oauth/authorize", data=person).status_code == 302
+        shown = browser.get(posted["html_url"])
+        assert "Signed in as lisa" in shown.text
+        press(browser, shown, "Resume")
+    (pressed,) = [got.payload for got in receiver.wait(2) if got.payload["action"] == "requested_action"]
+    assert pressed["sender"]["login"] == "lisa"
+
+
 def test_a_check_run_that_is_not_complete_has_no_buttons(acme, posted):
     acme.patch(f"/repos/acme/.github/check-runs/{posted['id']}", json={"status": "in_progress"})
     assert "<button" not in httpx.get(posted["html_url"]).text

@@ -45,7 +45,7 @@ def test_a_job_that_was_run_again_keeps_its_page(sandbox):
     fleet = sandbox.world.orgs["acme"].fleet
     job = fleet.jobs[job_id]
     run = next(each for each in job.repository.runs if each.id == job.run_id)
-    run.job = fleet.rerun(job, sandbox.world.now(), "ghapp[bot]")
+    run.job = fleet.rerun(job, sandbox.world.now())
     assert run.job.id != job_id
     for each in (job, run.job):
         path = f"/{each.repository.full_name}/actions/runs/{each.run_id}/job/{each.id}"

@@ -26,7 +26,7 @@ TABLES = {
     "rerun per_hour: 0 is not valid; it takes a whole number from 1 to 1,000,000",
     POOL.format(name="c")
     + 'labels = ["c"]\nreplacer = "cloudevents"\nurl = "ftp://x"\nactive_command = ["x"]': "[[pools]] "
-    "c: replacer 'cloudevents' needs url and secret_env\n[[pools]] c url: 'ftp://x' is not valid; it takes an http:// or "
+    "c replacer: 'cloudevents' needs url and secret_env; add both\n[[pools]] c url: 'ftp://x' is not valid; it takes an http:// or "
     "https:// address\n[[pools]] c active_command: needs shard_label, shard_groups or shard_name",
     '[[pools]]\nlabels = ["d"]': "[[pools]] {number} org: missing\n[[pools]] {number} name: missing",
     POOL.format(name="e")
@@ -93,12 +93,12 @@ def test_the_command_prints_a_line_for_each_and_exits_with_2(tmp_path):
     assert all(line.startswith("ghapp: [[pools]] x y ") for line in others), "a name cannot begin a line of its own"
 
 
-def test_pools_of_one_name_are_named_by_their_place_with_their_lines(tmp_path):
+def test_pools_of_one_name_differ_in_their_lines(tmp_path):
     toml = "".join(f'[[pools]]\norg = "acme"\nname = "x"\nlabels = ["{each}"]\nlables = 1\n' for each in "ab")
     assert mistakes(tmp_path, toml) == (
-        "[[pools]] 1 lables: line 5: unknown key; did you mean labels?",
-        "[[pools]] 2 lables: line 10: unknown key; did you mean labels?",
-        "[[pools]] 2 name: line 8: acme has two pools named x; rename one",
+        "[[pools]] x lables: line 5: unknown key; did you mean labels?",
+        "[[pools]] x name: line 8: acme has two pools named x; rename one",
+        "[[pools]] x lables: line 10: unknown key; did you mean labels?",
     )
 
 
@@ -124,6 +124,22 @@ def test_a_secret_that_is_not_set_has_its_line_also_where_two_organizations_have
     of = '[[pools]]\norg = "{}"\nname = "linux"\nlabels = ["linux"]\nsecret_env = "{}"\n'
     found = mistakes(tmp_path, of.format("acme", "ONE_SECRET") + of.format("globex", "OTHER_SECRET"))
     assert [each.partition(": the variable ")[0] for each in found] == [
-        "[[pools]] 1 secret_env: line 5",
-        "[[pools]] 2 secret_env: line 10",
+        "[[pools]] linux secret_env: line 5",
+        "[[pools]] linux secret_env: line 10",
     ]
+
+
+def test_mistakes_are_in_the_order_of_the_lines_and_those_of_variables_follow(tmp_path):
+    toml = (
+        '[[pools]]\norg = "acme"\nname = "a b"\nlabels = 3\nrerun = { mode = "x" }\n\n'
+        '[[pools]]\norg = "acme"\nlabels = ["b"]\nrerun = { per_hour = 0 }\n\n[sweep]\nconcurrency = 0\n'
+    )
+    found = mistakes(tmp_path, toml, GHAPP_LISTEN="8000")
+    assert [each.partition(": ")[0] + ": " + each.split(": ")[1] for each in found[:-1]] == [
+        "[[pools]] a b labels: line 4",
+        "[[pools]] a b rerun mode: line 5",
+        "[[pools]] 2 name: line 7",
+        "[[pools]] 2 rerun per_hour: line 10",
+        "[sweep] concurrency: line 13",
+    ]
+    assert found[-1].startswith("GHAPP_LISTEN: ")

@@ -28,7 +28,7 @@ class SandboxJob:
         annotations: GitHub's annotations of the job.
         attempt: of its run; above 1 for a re-run.
         branch: of its run; empty for the default branch.
-        rerun_by: login of the App that ran it again; empty for a first attempt.
+        rerun_by: login of the App that ran it again; empty for a first attempt, or if a person did.
         own_steps: False if only "Set up job" had begun.
         left_open: the end of its last step was never reported.
         step_conclusion: of its last step, if that is not the job's own.

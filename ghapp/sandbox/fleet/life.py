@@ -324,8 +324,8 @@ class FleetLife:
         repository.record_run(job.run_id, now, job)
         return self._queue(job, now)
 
-    def rerun(self, job: SandboxJob, now: float, rerun_by: str) -> SandboxJob:
-        """A job that is over is queued again by the account `rerun_by`, as a new job in the next attempt of its run."""
+    def rerun(self, job: SandboxJob, now: float, rerun_by: str = "") -> SandboxJob:
+        """A job that is over is queued again, as a new job in the next attempt of its run, by that App or a person."""
         again = SandboxJob(
             id=FIRST_JOB_ID + next(self._job_numbers),
             run_id=job.run_id,

@@ -47,6 +47,9 @@ MOST_LOOKS = 24
 
 MOST_DIGITS = 4
 LARGEST_FORM_BYTES = 64 * 1024
+OWN_ACCOUNT = "own account"
+"""Value of the form's field `owner` for an App that no organization owns."""
+
 ORGANIZATION = re.compile(r"[A-Za-z0-9_-]{1,100}")
 
 
@@ -99,10 +102,12 @@ class SetupEndpoints:
             return self._exists(self._credentials, 409)
         if not (self._key.is_held(request) and is_of_our_page(request)):
             return self._refused(request)
-        organization = (await read_form(request)).get("organization", "").strip()
-        if organization and not ORGANIZATION.fullmatch(organization):
-            return self._form(request, 422, rejected=organization)
-        owner = f"/organizations/{quote(organization)}" if organization else ""
+        form = await read_form(request)
+        organization, owner = form.get("organization", "").strip(), ""
+        if form.get("owner") != OWN_ACCOUNT:
+            if not ORGANIZATION.fullmatch(organization):
+                return self._form(request, 422, rejected=organization)
+            owner = f"/organizations/{quote(organization)}"
         state = self._new_state()
         target = f"{self._settings.web_url}{owner}/settings/apps/new?{urlencode({'state': state})}"
         return RedirectResponse(target, 307, layout.headers())
@@ -205,16 +210,17 @@ class SetupEndpoints:
     def _app(self) -> dict[str, Any]:
         return app_yml()
 
-    def _form(self, request: Request, status: int = 200, rejected: str = "") -> Response:
+    def _form(self, request: Request, status: int = 200, rejected: str | None = None) -> Response:
         """Returns the form that creates the App; `rejected` is the invalid organization that was entered."""
         found = self._manifest(request)
+        hook = found["hook_attributes"]
         return self._page(
             "begin",
             status,
             manifest=json.dumps(found),
             permissions=found["default_permissions"],
             host=self._settings.web_url.partition("://")[2],
-            delivers=found["hook_attributes"]["active"],
+            webhook=hook["url"] if hook["active"] else "",
             rejected=rejected,
         )
 

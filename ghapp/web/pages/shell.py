@@ -10,7 +10,7 @@ from ghapp.installations.scope_paths import path_segment
 from ghapp.store.audit import AuditEntry
 from ghapp.store.presses import Press
 from ghapp.web.pages.views.wording import due
-from ghapp.wording import clock_time
+from ghapp.wording import capitalized, clock_time
 
 NOTICES = {
     "sweep": "A sweep is queued. Its outcome is shown here when it is known.",
@@ -86,7 +86,7 @@ def notice(done: str, entry: AuditEntry | None, now: float) -> str:
 
 def did(entry: AuditEntry) -> str:
     """Returns what was done, and when: `Pause linux, 14:13:20 UTC`."""
-    return f"{entry.change[:1].upper()}{entry.change[1:]}, {clock_time(entry.at)}"
+    return f"{capitalized(entry.change)}, {clock_time(entry.at)}"
 
 
 def banner(press: Press, now: float) -> str:

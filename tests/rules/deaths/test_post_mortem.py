@@ -301,6 +301,9 @@ def test_the_job_is_linked_only_by_a_plain_address():
     page = "https://github.com/acme/api/actions/runs/1/job/42"
     linked = death().job._replace(html_url=page)
     assert post_mortem_report(death(), linked, is_private=True).summary.endswith(f"Job: [`test`]({page})")
+    here = "https://ghapp.example/orgs/acme/jobs/7"
+    report = post_mortem_report(death(), linked, is_private=True, page=here)
+    assert report.summary.endswith(f"Job: [`test`]({page}); where it is now: [its page]({here})")
     for forged in ("javascript:alert(1)", page + ") [x](https://a.example"):
         report = post_mortem_report(death(), linked._replace(html_url=forged), is_private=True)
         assert report.summary.endswith("Job: `test`")

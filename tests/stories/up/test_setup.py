@@ -91,7 +91,7 @@ def test_it_takes_the_key_that_the_terminal_prints_and_no_other_user_of_this_mac
         browser.press("Continue", key=key)
         browser.click("Continue")
         assert (str(browser.url), browser.answer.status_code) == (link, 200)
-        browser.press("Create the App", organization="")
+        browser.press("Create it on my own account")
         assert browser.url.path == "/settings/apps/new", "of the person's own account"
         browser.press("Create GitHub App")
         assert str(browser.url) == link

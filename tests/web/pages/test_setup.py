@@ -25,6 +25,7 @@ from ghapp.store import keys
 from ghapp.store.audit import AuditLog
 from ghapp.web.app import build
 from ghapp.web.pages.page_key import key_cookie
+from ghapp.web.pages.setup import OWN_ACCOUNT
 from ghapp.web.reachable import can_deliver
 from tests.rules.builders import online
 from tests.support.keys import private_key
@@ -84,7 +85,7 @@ def manifest_in(page):
     return json.loads(unescape(re.search(r'name="manifest" value="([^"]*)"', page.text)[1]))
 
 
-async def begin(browser, organization=""):
+async def begin(browser, organization="acme"):
     """Presses the button, and returns the state that was sent to GitHub."""
     answer = await browser.post("/setup", data={"organization": organization, "manifest": "{}"})
     assert answer.status_code == 307
@@ -166,7 +167,8 @@ async def test_without_a_key_there_is_no_set_up_mode(start):
 
 async def test_every_page_runs_no_script_is_not_cached_and_sends_no_referrer(start, github):
     browser = start()
-    pages = [await browser.get("/setup"), await browser.get("/setup", headers=STRANGER), await browser.post("/setup")]
+    pages = [await browser.get("/setup"), await browser.get("/setup", headers=STRANGER)]
+    pages.append(await browser.post("/setup", data={"organization": "acme"}))
     pages += [await browser.get("/setup/created"), await create(browser, github)]
     pages += [await browser.get("/setup"), await browser.get("/setup/installed")]
     assert [each.status_code for each in pages] == [200, 403, 307, 400, 303, 200, 200]
@@ -193,8 +195,19 @@ async def test_forms_may_be_submitted_only_to_us_and_to_github(start, github):
 async def test_the_address_of_github_is_configurable(start, web_url):
     browser = start(GHAPP_GITHUB_WEB_URL=web_url, GHAPP_GITHUB_API_URL="")
     assert f"'self' {web_url};" in (await browser.get("/setup")).headers["content-security-policy"]
-    target = (await browser.post("/setup")).headers["location"]
+    target = (await browser.post("/setup", data={"owner": OWN_ACCOUNT})).headers["location"]
     assert target.startswith(f"{web_url}/settings/apps/new?state=")
+
+
+async def test_an_app_of_ones_own_account_is_a_choice_apart_and_no_accident(start, github):
+    browser = start()
+    page = (await browser.get("/setup")).text
+    assert f'name="owner" value="{OWN_ACCOUNT}"' in page
+    for empty in ("", "  "):
+        answer = await browser.post("/setup", data={"organization": empty})
+        assert (answer.status_code, "Enter the organization's name" in unescape(answer.text)) == (422, True)
+    answer = await browser.post("/setup", data={"owner": OWN_ACCOUNT, "organization": "acme"})
+    assert answer.headers["location"].startswith(f"{github.url}/settings/apps/new?state=")
 
 
 async def test_an_organization_gets_its_own_page(start, github):
@@ -218,7 +231,9 @@ async def test_a_large_form_is_413(start):
 
 
 async def test_the_manifest_is_app_yml_with_our_own_addresses(start):
-    manifest = manifest_in(await start(GHAPP_PUBLIC_URL="https://ghapp.example").get("/setup"))
+    page = await start(GHAPP_PUBLIC_URL="https://ghapp.example").get("/setup")
+    assert "webhooks to <code>https://ghapp.example/webhook</code>" in page.text
+    manifest = manifest_in(page)
     assert manifest["default_permissions"]["organization_self_hosted_runners"] == "write"
     assert manifest["hook_attributes"] == {"url": "https://ghapp.example/webhook", "active": True}
     assert manifest["redirect_url"] == "https://ghapp.example/setup/created"
@@ -227,7 +242,8 @@ async def test_the_manifest_is_app_yml_with_our_own_addresses(start):
 
 async def test_without_a_reachable_address_the_page_says_so_and_the_webhook_is_inactive(start):
     page = await start(GHAPP_GITHUB_WEB_URL="https://github.com", GHAPP_GITHUB_API_URL="").get("/setup")
-    assert manifest_in(page)["hook_attributes"]["active"] is False
+    hook = manifest_in(page)["hook_attributes"]
+    assert (hook["active"], f"<code>{hook['url']}" in page.text) == (False, False)
     assert "GHAPP_PUBLIC_URL" in page.text
 
 

@@ -6,8 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ghapp.report.documents import timestamp
 from ghapp.untrusted_text import shell_command
 from ghapp.web.pages.views.wording import coded, moment
+from ghapp.wording import clock_time, time_of
 from tests.web.conftest import NOW
 
 
@@ -91,3 +93,10 @@ def test_no_address_in_a_text_is_a_link_but_that_of_githubs_status(text, links):
 def test_what_a_person_may_want_to_copy_is_a_command(code, is_command):
     assert [each.is_command for each in coded(f"`{code}`")] == [is_command]
     assert [each.is_command for each in coded(code)] == [False]
+
+
+@pytest.mark.parametrize("at", [NOW, NOW - 1e-6, NOW + 0.0004], ids=["whole", "inexact", "a little later"])
+def test_a_page_a_text_and_a_document_show_one_second_of_a_time(at):
+    """A time that is computed from GitHub's whole seconds may be a microsecond off."""
+    assert (timestamp(at), moment(at, NOW).iso) == (timestamp(NOW), timestamp(NOW))
+    assert (time_of(at), clock_time(at)) == (time_of(NOW), clock_time(NOW))

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from ghapp.web.examination import CURRENT_SECONDS, Examined, FindingLike
 from ghapp.web.pages.views.wording import Moment, TextPart, coded, moment
-from ghapp.wording import are, counted
+from ghapp.wording import are, capitalized, counted
 
 ORDER = ("wrong", "warning", "ok")
 KINDS = {"wrong": "stopped", "warning": "suspect", "ok": "good"}
@@ -53,7 +53,7 @@ def findings_view(examined: Examined, now: float) -> FindingsView:
     at = moment(min(examined.at, now), now)  # the clock may have been set back
     if at is not None and not 0.0 <= now - examined.at < CURRENT_SECONDS:
         again = "The checks are running again." if examined.is_running else "The checks are made again within a minute."
-        severity, sentence = "", f"{at.text[:1].upper()}{at.text[1:]}: {sentence} {again}"
+        severity, sentence = "", f"{capitalized(at.text)}: {sentence} {again}"
     return FindingsView(
         severity,
         sentence,

@@ -19,6 +19,7 @@ from ghapp.report.shards import shards_of, shards_text
 from ghapp.runners.texts import fuse_history
 from ghapp.runners.verdict import State
 from ghapp.web.pages.views.wording import Moment, TextPart, coded, moment
+from ghapp.wording import capitalized
 from ghapp.workflow_jobs.demand import PoolDemand
 
 SHOWN = (State.HEALTHY, State.STARTING, State.OFFLINE, State.SUSPECT, State.INVALIDATED, State.UNKNOWN)
@@ -147,7 +148,7 @@ def overview(fleet: FleetView, now: float, open_incidents: Mapping[str, str] = N
 
 def _item(headline: Headline, open_incidents: Mapping[str, str], now: float) -> OpenItem:
     has_incident = headline.kind in (HeadlineKind.LOST, HeadlineKind.FUSE)
-    step = headline.step[:1].upper() + headline.step[1:]
+    step = capitalized(headline.step)
     return OpenItem(
         headline.severity,
         headline.sentence,

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from urllib.parse import urlencode
 
 from ghapp.report.documents import timestamp
-from ghapp.wording import duration
+from ghapp.wording import duration, second_of
 
 MINUTE = 60
 JUST_NOW_SECONDS, STEP_SECONDS = 5, 5
@@ -56,14 +56,14 @@ def moment(at: float | None, now: float) -> Moment | None:
         text = "just now" if seconds >= 0 else "now"
     else:
         text = f"{page_duration(seconds)} ago" if seconds > 0 else f"in {page_duration(-seconds)}"
-    return Moment(timestamp(float(int(at))), text)
+    return Moment(timestamp(float(second_of(at))), text)
 
 
 def due(at: float | None, now: float) -> Moment | None:
     """Returns the time of something planned: `now` also if it is overdue; None without a time."""
     if at is None or at > now:
         return moment(at, now)
-    return Moment(timestamp(float(int(at))), "now")
+    return Moment(timestamp(float(second_of(at))), "now")
 
 
 def web_address(text: str) -> str:
