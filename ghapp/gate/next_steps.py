@@ -20,7 +20,7 @@ from ghapp.gate.terraform_log import TerraformRun
 from ghapp.installations.scope_paths import path_segment
 from ghapp.untrusted_text import shell_command
 from ghapp.versions.lifetime import parse_version
-from ghapp.wording import clock_time, counted
+from ghapp.wording import DOCS, clock_time, counted
 
 MOST_NAMED = 5
 """Maximum runners or jobs named in a sentence."""
@@ -477,7 +477,7 @@ def _ask_about(name: str, ruling: ShardRole) -> NextStep:
     why += (
         f"takes over next: keep it. If {ruling.active} took over from {name} after that deploy, the pipeline did not "
     )
-    why += 'report that switch; docs/gate.md, "In a deploy", has how'
+    why += f"report that switch; see {DOCS}/gate.md#in-a-deploy"
     return NextStep(f"run the gate for {name}", why)
 
 
