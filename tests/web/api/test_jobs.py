@@ -117,6 +117,11 @@ async def test_a_job_that_is_not_waiting_has_no_reason(http, job_id, state, star
         (f"?sha={'f' * 7}", [1]),
         ("?run_id=41", [1]),
         ("?run_id=42", []),
+        ("?branch=cache", [1]),
+        ("?branch=Cache", []),
+        ("?actor=LISA", [1]),
+        ("?actor=lisa&state=over", []),
+        ("?run_id=41&actor=mona", []),
     ],
 )
 async def test_jobs_are_listed_by_state_and_pool(http, query, ids):
