@@ -86,6 +86,18 @@ class Registration(NamedTuple):
     """False if GitHub's answer had labels that could not be read."""
 
 
+class DoubtedJob(NamedTuple):
+    """A job that was taken for the last one, until another one was that may be older. Fields are only ever appended.
+
+    Attributes:
+        id: GitHub's id.
+        dated_at: its start by GitHub's clock, which was ahead of ours.
+    """
+
+    id: int
+    dated_at: float
+
+
 class Evidence(NamedTuple):
     """All evidence of one runner. Fields are only ever appended: stored records are read by position.
 
@@ -139,6 +151,8 @@ class Evidence(NamedTuple):
     job_dated_at: float | None = None
     """GitHub's own date of its job's start, or of its end where the start is unknown, if that was ahead of our clock;
     else None. Only for the order of jobs: dates of GitHub's are compared with each other as they are."""
+    doubted_job: DoubtedJob | None = None
+    """The job that its last one displaced in doubt; it is the last one again once the other one is over."""
     job_lookups: int = 0
     """How often GitHub was asked for the end of its job, and had none."""
     job_looked_up_at: float | None = None

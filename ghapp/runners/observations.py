@@ -14,7 +14,17 @@ from typing import Protocol
 
 from ghapp.runners import remains
 from ghapp.runners.deletion_progress import Deletion
-from ghapp.runners.evidence import Evidence, Fold, PastLoss, Registration, Survey, is_absent, missing_since, observed_at
+from ghapp.runners.evidence import (
+    DoubtedJob,
+    Evidence,
+    Fold,
+    PastLoss,
+    Registration,
+    Survey,
+    is_absent,
+    missing_since,
+    observed_at,
+)
 from ghapp.runners.failed_calls import doubled
 from ghapp.runners.remains import RemainsKind
 from ghapp.runners.verdict import may_run_an_unknown_job, runs_a_job, unknown_job_seconds
@@ -430,7 +440,12 @@ def job_started(evidence: Evidence, job_id: int, at: float, known_at: float = in
     # In doubt it is the later job, which vouches: GitHub's clock, or ours, may have been set right since the other one.
     if evidence.job_id != job_id and _is_older(evidence._replace(job_dated_at=None), at):
         return _with_another_job(evidence, job_id)
-    at, dated_at = min(at, known_at), _ahead(at, known_at)
+    started = _with_job(evidence, job_id, min(at, known_at), _ahead(at, known_at))
+    return started._replace(doubted_job=_doubted_job(evidence, job_id, at))
+
+
+def _with_job(evidence: Evidence, job_id: int, at: float, dated_at: float | None) -> Evidence:
+    """Records a job as the last one, which is running unless its end came before its start."""
     ended = evidence.job_ended_at if evidence.job_id == job_id else None
     is_at_work = ended is None and evidence.removed_at is None
     return (_unconfirmed(evidence, at) if is_at_work else evidence)._replace(
@@ -446,6 +461,19 @@ def job_started(evidence: Evidence, job_id: int, at: float, known_at: float = in
         job_looked_up_at=None if evidence.job_id != job_id else evidence.job_looked_up_at,
         job_dated_at=dated_at,
     )
+
+
+def _doubted_job(evidence: Evidence, job_id: int, at: float) -> DoubtedJob | None:
+    """Returns the job that one which started `at`, by GitHub's clock, displaces although it may be the older one.
+
+    So both vouch until they are known to be over. A job that is later than both shows that they are.
+    """
+    if evidence.job_id == job_id:
+        return evidence.doubted_job
+    if evidence.running_job is not None and evidence.job_dated_at is not None and _is_older(evidence, at):
+        return DoubtedJob(evidence.running_job, evidence.job_dated_at)
+    doubted = evidence.doubted_job
+    return doubted if doubted is not None and doubted.id != job_id and at <= doubted.dated_at else None
 
 
 def _after_another_job(evidence: Evidence, job_id: int) -> bool | None:
@@ -483,6 +511,8 @@ def job_ended(
         dated: False: `at` is only when the end became known; a report with the time of the end replaces it. It shows
             neither that the runner was alive at `at` nor that the job ran until then.
     """
+    if evidence.doubted_job is not None and evidence.doubted_job.id == job_id:
+        return evidence._replace(doubted_job=None)
     dated_at = _ahead(at if started_at is None else started_at, known_at)
     if evidence.job_id == job_id:
         if evidence.job_ended_at is not None and (evidence.job_end_dated or not dated):
@@ -496,9 +526,10 @@ def job_ended(
         return _with_another_job(evidence, job_id)
     elif _is_older(evidence, at if started_at is None else started_at):
         return _with_another_job(evidence, job_id)
+    doubted_job = _doubted_job(evidence, job_id, at if started_at is None else started_at)
     at, started_at = min(at, known_at), None if started_at is None else min(started_at, known_at)
     last_delivery_at = max(at, evidence.last_delivery_at or at)
-    return evidence._replace(
+    ended = evidence._replace(
         job_id=job_id,
         job_started_at=started_at,
         job_ended_at=at,
@@ -508,7 +539,9 @@ def job_ended(
         retired_at=_retired_despite_job(evidence.retired_at, started_at),
         ephemeral=_after_another_job(evidence, job_id),
         job_dated_at=dated_at,
+        doubted_job=None,
     )
+    return ended if doubted_job is None else _with_job(ended, doubted_job.id, doubted_job.dated_at, None)
 
 
 def job_found_over(evidence: Evidence | None, job_id: int, at: float, completed_at: float | None) -> Evidence | None:

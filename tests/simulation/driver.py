@@ -319,8 +319,9 @@ class Driver(Acting):
         self.fold(delivery.runner_id, fold)
         self.engine.trace("delivered", job=delivery.job_id, runner=delivery.runner_id, over=delivery.over)
         self.audit.answered(delivery.runner_id, delivery.at)
-        over_at = delivery.at - self.engine.fleet.clock_offset if delivery.over else None
-        self.audit.delivered(delivery.runner_id, delivery.job_id, over_at)
+        ahead = self.engine.fleet.clock_offset
+        over_at = delivery.at - ahead if delivery.over else None
+        self.audit.delivered(delivery.runner_id, delivery.job_id, delivery.started_at - ahead, over_at)
 
     def deliver_again(self, since: float) -> None:
         """What took effect since then was forgotten: GitHub is asked to send it again."""

@@ -81,7 +81,7 @@ class Audit(Liveness):
             evidence.id in self._answered_404, f"runner {evidence.id} is missing, and GitHub never answered 404"
         )
 
-    def delivered(self, runner_id: int, job_id: int, over_at: float | None) -> None:
+    def delivered(self, runner_id: int, job_id: int, started_at: float, over_at: float | None) -> None:
         """A delivery about a job of this runner took effect: its end can be distinguished from a loss."""
         machine = self._engine.world.machines[runner_id]
         _, shown_at = self._shown_busy.get(runner_id, (0, 0.0))
@@ -93,10 +93,11 @@ class Audit(Liveness):
         if over_at is not None and over_at >= shown_at:
             self._shown_busy.pop(runner_id, None)  # the job that ended then explains what lists showed before
         job = machine.job
-        if over_at is None and job is not None and job.id == job_id and job.started_at > machine.removal_reported_at:
+        is_running = over_at is None and job is not None and job.id == job_id
+        if (is_running or over_at is not None) and started_at > machine.removal_reported_at:
             machine.removal_reported = False  # a job proves that the report was mistaken, as a list does
-            is_long_after = job.started_at > machine.removal_reported_at + REPORT_SETTLES_SECONDS
-            machine.is_disproved = machine.is_disproved or is_long_after
+            is_long_after = started_at > machine.removal_reported_at + REPORT_SETTLES_SECONDS
+            machine.is_disproved = machine.is_disproved or (is_running and is_long_after)
         for each in (machine, machine.job):
             if each is machine or (each is not None and each.id == job_id):
                 each.first_delivery_at = self._engine.now if each.first_delivery_at is None else each.first_delivery_at
