@@ -381,6 +381,9 @@ MUTATIONS: Mapping[str, Mutation] = {
         Patch(absence, "needs_own_get", lambda due, _control: [each for each in due if each.running_job is None]),
     ),
     "an insane installation is believed": (Patch(absence, "is_sane", lambda _known, _now: True),),
+    "a job that another one displaces in doubt is over": (
+        Patch(observations, "_doubted_job", lambda _known, _job_id, _at: None),
+    ),
     "a job does not vouch for its runner": (Patch(evidence.Evidence, "running_job", property(lambda _self: None)),),
     "a job that is reported in between does not vouch": _everywhere(
         "runs_a_job", lambda _evidence, _now: False, observations, verdict, decision, steps
@@ -600,6 +603,7 @@ MUTATIONS: Mapping[str, Mutation] = {
 
 CAUGHT_BY: Mapping[str, int] = {
     "jobs are ordered by our clock": 5967,
+    "a job that another one displaces in doubt is over": 61255,
     "a departure explains no newcomer that is listed a sweep later than those before": 5256,
     "a runner that went missing since the batch explains no newcomer": 5516,
     "one return shows that what waits in dry-run is false": 4194,

@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ghapp.runners.deletion_progress import Deletion
-from ghapp.runners.evidence import Evidence, PastLoss, Survey, is_absent, missing_since, observed_at
+from ghapp.runners.evidence import DoubtedJob, Evidence, PastLoss, Survey, is_absent, missing_since, observed_at
 from ghapp.runners.observations import (
     LIST_LAG_SECONDS,
     OVERTAKING_SECONDS,
@@ -664,6 +664,72 @@ def test_a_clock_of_githubs_that_is_ahead_changes_nothing_in_the_order_of_jobs(d
     is_in_doubt = deliveries.index(STARTED) > min(map(deliveries.index, (NEXT_STARTED, NEXT_ENDED)))
     if not is_in_doubt:  # a start that comes after the next job's is taken for the later one
         assert (found.job_id, found.running_job) == (right.job_id, right.running_job)
+    doubted = found.doubted_job
+    assert right.running_job in (None, found.running_job, doubted and doubted.id), "what runs vouches in any case"
+
+
+DOUBT = [("started", 2, NOW + 90, NOW + 30), ("started", 1, NOW + 50, NOW + 200)]
+"""GitHub's clock is a minute ahead: the start of the first job comes late, and may be that of a later one."""
+
+
+def reports(*deliveries: tuple[str, int, float, float]) -> Evidence:
+    evidence = online(ephemeral=False)
+    for kind, job_id, at, known_at in deliveries:
+        if kind == "started":
+            evidence = job_started(evidence, job_id, at, known_at)
+        else:
+            evidence = job_ended(evidence, job_id, at, None, known_at)
+    return evidence
+
+
+@pytest.mark.parametrize(
+    ("later", "running", "doubted"),
+    [
+        ([], 1, 2),
+        ([("started", 1, NOW + 50, NOW + 210)], 1, 2),
+        ([("ended", 1, NOW + 60, NOW + 210)], 2, None),
+        ([("ended", 1, NOW + 60, NOW + 210), ("ended", 2, NOW + 190, NOW + 220)], None, None),
+        ([("ended", 2, NOW + 190, NOW + 210)], 1, None),
+        ([("started", 2, NOW + 90, NOW + 210)], 2, None),
+        ([("started", 3, NOW + 90, NOW + 210)], 3, 2),
+        ([("started", 3, NOW + 90 + MICROSECOND, NOW + 210)], 3, None),
+    ],
+    ids=[
+        "the late start",
+        "twice",
+        "the end of the job that came late",
+        "the ends of both",
+        "the end of the displaced one",
+        "the displaced one once more",
+        "a third one that may be older",
+        "a third one that is later",
+    ],
+)
+def test_a_job_that_another_one_displaces_in_doubt_vouches_until_both_are_over(later, running, doubted):
+    evidence = reports(*DOUBT, *later)
+    assert evidence.running_job == running
+    assert evidence.doubted_job == (None if doubted is None else DoubtedJob(doubted, NOW + 90))
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "is_doubted"),
+    [
+        (("started", 2, NOW + 90, NOW + 30), NOW + 90, True),
+        (("started", 2, NOW + 90, NOW + 30), NOW + 90 + MICROSECOND, False),
+        (("started", 2, NOW + 90, NOW + 90), NOW + 90, False),
+        (("ended", 2, NOW + 90, NOW + 30), NOW + 90, False),
+    ],
+    ids=["not later", "later", "no clock is ahead", "the other one is over"],
+)
+def test_a_job_is_displaced_in_doubt_only_by_dates_of_a_clock_that_was_ahead(first, second, is_doubted):
+    assert (reports(first, ("started", 1, second, NOW + 200)).doubted_job is not None) is is_doubted
+
+
+def test_when_github_answers_that_the_other_job_is_over_the_displaced_one_is_asked_for_next():
+    evidence = reports(*DOUBT)._replace(job_lookups=3, job_looked_up_at=NOW + 300)
+    found = job_found_over(evidence, 1, NOW + 300, NOW + 60)
+    assert (found.running_job, found.job_started_at, found.job_ended_at) == (2, NOW + 90, None)
+    assert (found.job_lookups, found.job_looked_up_at) == (0, None)
 
 
 def test_a_job_vouches_although_the_clock_was_set_right_since_the_last_one():
