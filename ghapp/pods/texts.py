@@ -43,7 +43,7 @@ def cluster_text(fleet: FleetView, now: float) -> str:
     parts = (
         stale,
         _phantoms(fleet, now),
-        _leaks(fleet.leaks, now),
+        _leaks(fleet, now),
         _deaths(fleet.deaths, fleet.links),
         _patterns(fleet),
     )
@@ -103,12 +103,12 @@ def _replacement_of(evidence: Evidence | None, fleet: FleetView, now: float) -> 
     return fleet.view.replacement(evidence, now).short
 
 
-def _leaks(status: ReaperStatus, now: float) -> str:
-    lines = [f"- {each}" for each in _leak_sentences(status, now)]
+def _leaks(fleet: FleetView, now: float) -> str:
+    lines = [f"- {each}" for each in _leak_sentences(fleet.leaks, fleet.org_pause is not None, now)]
     return "\n".join([LEAKS_HEADING, "", *lines]) if lines else ""
 
 
-def _leak_sentences(status: ReaperStatus, now: float) -> Iterator[str]:
+def _leak_sentences(status: ReaperStatus, is_paused: bool, now: float) -> Iterator[str]:
     """Yields a sentence for each count that is not zero."""
     if status.reaped:
         yield f"{_pods(status.reaped, 'was', 'were')} reaped in the last 24 hours."
@@ -138,7 +138,7 @@ def _leak_sentences(status: ReaperStatus, now: float) -> Iterator[str]:
         yield f"{many} only job is over, and GitHub lists the runner online or busy.{oldest}"
     if status.would_reap:
         many = _pods(status.would_reap, "is", "are")
-        yield f"{many} kept, because `[leaks]` is in dry-run or an admin paused the org."
+        yield f"{many} kept, because {'remediation is paused' if is_paused else '`[leaks]` is in dry-run'}."
     if status.never_runners:
         many = _pods(status.never_runners, "has the owner label and was", "have the owner label and were")
         yield f"{many} never a runner's, so kept: another program seems to use `owner_label` of `[leaks]`."

@@ -14,6 +14,7 @@ from ghapp.leaks.reaper_status import ReaperStatus
 from ghapp.pods.degraded_sources import DegradedSource
 from ghapp.pods.phantom_kinds import ADVICE, Phantom, PhantomKind, PhantomReason
 from ghapp.pods.texts import LEAKS_HEADING, rough
+from ghapp.remediation.pause import Pause
 from ghapp.report.check_run import LONGEST, Conclusion
 from ghapp.report.fleet_report import report_on
 from ghapp.report.markdown import code
@@ -112,8 +113,8 @@ NEVER_RUNNERS = "never a runner's, so kept: another program seems to use `owner_
         (ReaperStatus(reaped=10), "At least 10 pods were reaped in the last 24 hours."),
         (ReaperStatus(deferred=1), "1 pod is deferred: `[leaks] per_tick` limits deletions per minute."),
         (ReaperStatus(deferred=35), "At least 20 pods are deferred: `[leaks] per_tick` limits deletions per minute."),
-        (ReaperStatus(would_reap=1), "1 pod is kept, because `[leaks]` is in dry-run or an admin paused the org."),
-        (ReaperStatus(would_reap=4), "4 pods are kept, because `[leaks]` is in dry-run or an admin paused the org."),
+        (ReaperStatus(would_reap=1), "1 pod is kept, because `[leaks]` is in dry-run."),
+        (ReaperStatus(would_reap=4), "4 pods are kept, because `[leaks]` is in dry-run."),
         (ReaperStatus(never_runners=1), f"1 pod has the owner label and was {NEVER_RUNNERS}"),
         (ReaperStatus(never_runners=4), f"4 pods have the owner label and were {NEVER_RUNNERS}"),
         (
@@ -182,6 +183,13 @@ NEVER_RUNNERS = "never a runner's, so kept: another program seems to use `owner_
 )
 def test_each_number_of_leaks_is_described_in_one_sentence(leaks, expected):
     assert text(leaks=leaks).splitlines()[2:] == [LEAKS_HEADING, "", f"- {expected}"]
+
+
+def test_pods_that_a_pause_keeps_are_not_reported_as_kept_by_dry_run():
+    pause = Pause("mona", "network maintenance", NOW - 60)
+    assert "- 4 pods are kept, because remediation is paused." in text(
+        leaks=ReaperStatus(would_reap=4), pauses={"*": pause}
+    )
 
 
 def test_only_numbers_of_leaks_above_zero_are_shown():
