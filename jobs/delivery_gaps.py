@@ -28,9 +28,9 @@ from ghapp.runners.delivery_lag import (
     expected_at,
     has_waited,
     in_words,
+    left_in_gap,
     log_after,
     log_after_failure,
-    may_be_explained,
 )
 from ghapp.runners.evidence import Evidence, Survey, missing_since
 from jobs.context import JobContext
@@ -146,13 +146,12 @@ async def without_deferred(
         survey: of the last list.
     """
     now = context.clock()
-    waiting = [each for each in suspects.values() if each.ephemeral is not False]
-    if not waiting:
-        return dict(suspects)
-    first_404_at = max(each.first_404_at or 0.0 for each in waiting)
+    if not suspects:
+        return {}
+    first_404_at = max(each.first_404_at or 0.0 for each in suspects.values())
     gaps = await delivery_gaps(context, installation, max(first_404_at, now - MEMORY_SECONDS))
-    explained = [each for each in waiting if may_be_explained(each, gaps, survey)]
-    deferred = {each.id for each in explained if not has_waited(each, survey, now)}
+    doubtful = [each for each in suspects.values() if left_in_gap(each, gaps, survey)]
+    deferred = {each.id for each in doubtful if not has_waited(each, survey, now)}
     if deferred:
         fold = partial(confirmation_deferred, at=now)
         await context.runners.revise(installation.id, dict.fromkeys(deferred, fold))
@@ -160,7 +159,7 @@ async def without_deferred(
         log.info(
             "confirmation deferred", installation=installation.id, org=installation.org, runners=len(deferred), why=why
         )
-    waited = [each for each in explained if each.id not in deferred]
+    waited = [each for each in doubtful if each.id not in deferred]
     if waited:
         log.warning(
             "deliveries stay behind, confirmation continues",

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from contextlib import suppress
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -18,6 +17,7 @@ from redis.asyncio import Redis
 from ghapp.deliveries.log_store import SeenDeliveries
 from ghapp.deliveries.redelivery import LastRequest
 from ghapp.errors import StoreRefusedError, StoreUnavailableError
+from ghapp.log import logger
 from ghapp.redis_errors import FOREIGN, translated
 from ghapp.store import keys
 from ghapp.store.quarantine import PlainReader, finite
@@ -25,6 +25,8 @@ from ghapp.store.quarantine import PlainReader, finite
 HOUR = 3600
 ASKED_MILLISECONDS = 500
 """How long no further drain is requested. The clock requests one for deliveries that arrive after that drain."""
+
+log = logger(__name__)
 
 MOST_AT_ONCE = 500
 """Deliveries per write: a few hundred kilobytes, and a few milliseconds of Redis' single thread."""
@@ -357,12 +359,20 @@ class Inbox:
             except StoreUnavailableError as error:
                 self._fail(batch, error)
                 continue
+            except Exception as error:  # their senders get an answer in any case
+                log.exception("deliveries not stored", deliveries=len(batch))
+                self._fail(batch, error)
+                continue
             for *_, kept in batch:
                 if not kept.done():
                     kept.set_result(None)
             if is_first and self._ask is not None:
-                with suppress(StoreUnavailableError):  # stored all the same; the next one asks again
+                try:
                     await self._ask()
+                except StoreUnavailableError:
+                    pass  # stored all the same; the next one asks again
+                except Exception:
+                    log.exception("drain not requested")
 
     async def _store(self, batch: Sequence[_Waiting]) -> bool:
         """Stores deliveries; returns True if a drain is to be requested.

@@ -22,6 +22,7 @@ from ghapp.runners.evidence import (
     Fold,
     Registration,
     Survey,
+    covered_seconds,
     is_absent,
     looks_hosted,
     missing_since,
@@ -304,8 +305,17 @@ def due(records: Iterable[Evidence], survey: Survey, now: float, limits: Limits)
     return {
         each.id: each
         for each in suspects(records, survey, now, limits)
-        if each.first_404_at is not None and now - each.first_404_at >= _patience(each, limits) and may_call(each, now)
+        if _is_old_enough(each, survey, now, limits) and may_call(each, now)
     }
+
+
+def _is_old_enough(evidence: Evidence, survey: Survey, now: float, limits: Limits) -> bool:
+    """True if the first 404 of a runner is old enough. What an unknown job may last counts while lists show runners."""
+    first_404_at = evidence.first_404_at
+    if first_404_at is None or now - first_404_at < limits.confirm_seconds:
+        return False
+    may_last = unknown_job_seconds(evidence)
+    return may_last == 0.0 or covered_seconds(survey, first_404_at, now) >= may_last
 
 
 def due_in_sweep(

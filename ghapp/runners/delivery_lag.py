@@ -315,14 +315,6 @@ def log_after_failure(log: DeliveryLog, why: str, now: float) -> DeliveryLog:
     return log._replace(failing_since=now if since is None or since > now else since, failure=why)
 
 
-def may_be_explained(evidence: Evidence, gaps: Sequence[DeliveryGap], survey: Survey) -> bool:
-    """True if deliveries of the time in which the runner left are missing or late: one may explain its absence.
-
-    A persistent runner stays registered after its job, so that no delivery explains its absence.
-    """
-    return evidence.ephemeral is not False and left_in_gap(evidence, gaps, survey)
-
-
 def may_have_begun_a_job(evidence: Evidence, gaps: Sequence[DeliveryGap], survey: Survey, now: float) -> bool:
     """True if a missing or late delivery may report that an absent runner, of any kind, is at work.
 
@@ -336,9 +328,10 @@ def may_have_begun_a_job(evidence: Evidence, gaps: Sequence[DeliveryGap], survey
 
 
 def left_in_gap(evidence: Evidence, gaps: Sequence[DeliveryGap], survey: Survey) -> bool:
-    """True if deliveries of the time in which an absent runner left are missing or late.
+    """True if deliveries of the time in which an absent runner left are missing or late: its absence is in doubt.
 
-    It left between the last list that showed it and the first that lacked it.
+    It left between the last list that showed it and the first that lacked it. A delivery of that time may report that
+    its only job is over, or that it has begun a job, and works on although its registration is missing.
     """
     lacked_at = missing_since(evidence)
     shown_at, last_shown_at = lacked_at - LIST_LASTS_SECONDS, evidence.last_shown_at

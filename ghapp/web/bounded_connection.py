@@ -158,8 +158,8 @@ class BoundedConnection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Passes on what is in the bounds, in pieces, so that nothing is parsed beyond the one that exceeds them."""
-        begin = 0
-        while begin < len(data) and not self.is_refused:
+        begin, transport = 0, cast(asyncio.Transport, self._transport)
+        while begin < len(data) and not self.is_refused and not transport.is_closing():
             size = SLICE_BYTES if self._is_in_head else BODY_SLICE_BYTES
             piece = data[begin : begin + size]
             self._look_at(piece)

@@ -69,10 +69,11 @@ class Deliveries:
         new = [] if delivery.guid in self._redelivered else [(now, delivery.at)]
         self._arrivals = arrivals_after(self._arrivals, new, now)
 
-    def missing_end_of(self, runner_id: int) -> Failed | None:
-        """The end of a job of this runner that GitHub's log has as failed."""
-        ends = (each for each in self._failed.values() if each.delivery.over)
-        return next((each for each in ends if each.delivery.runner_id == runner_id), None)
+    def missing_of(self, runner_id: int, *, over: bool) -> Failed | None:
+        """The latest end, or start, of a job of this runner that GitHub's log has as failed."""
+        failed = (each for each in self._failed.values() if each.delivery.over is over)
+        of_runner = (each for each in failed if each.delivery.runner_id == runner_id)
+        return max(of_runner, key=lambda each: each.at, default=None)
 
     # ---- what is known
 

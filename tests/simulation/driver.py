@@ -18,7 +18,7 @@ from ghapp.remediation import fuse
 from ghapp.remediation.fuse import Position, open_since
 from ghapp.runners import absence, observations
 from ghapp.runners.absence import GetResult, RunnerList
-from ghapp.runners.delivery_lag import confirmation_deferred, has_waited, may_be_explained
+from ghapp.runners.delivery_lag import confirmation_deferred, has_waited, left_in_gap
 from ghapp.runners.evidence import Evidence, Fold, Survey, is_absent
 from ghapp.runners.observations import removal_reported
 from ghapp.runners.transitions import ANSWERABLE_SECONDS, WAITING_SECONDS, may_be_forgotten
@@ -248,8 +248,7 @@ class Driver(Acting):
     def without_deferred(self, suspects: dict[int, Evidence], survey: Survey) -> Steps:
         """`jobs.delivery_gaps.without_deferred`. A log without a failure takes no time here."""
         now = self.clock()
-        waiting = [each for each in suspects.values() if each.ephemeral is not False]
-        if not waiting:
+        if not suspects:
             return suspects
         failure = ""
         if not self.engine.deliveries.is_log_plain:
@@ -260,8 +259,8 @@ class Driver(Acting):
             except NoAnswer as error:
                 failure = error.reason.value
         gaps = self.engine.deliveries.gaps(self.clock(), failure)
-        explained = [each for each in waiting if may_be_explained(each, gaps, survey)]
-        deferred = {each.id for each in explained if not has_waited(each, survey, now)}
+        doubtful = [each for each in suspects.values() if left_in_gap(each, gaps, survey)]
+        deferred = {each.id for each in doubtful if not has_waited(each, survey, now)}
         if deferred:
             self.store.revise(dict.fromkeys(deferred, partial(confirmation_deferred, at=now)))
             self.engine.trace("deferred", runners=[*deferred], why=[each.text for each in gaps])

@@ -148,7 +148,7 @@ class Audit(Liveness):
         lives_on = again is not None and again.registered and again.here_since <= looked_at
         left_well = lives_on or (machine.fate is Fate.SPENT and self._was_reported(machine.first_delivery_at))
         self.require(not left_well, f"runner {runner_id} was {machine.fate.value}, and is replaced")
-        self._no_end_is_missing(machine)
+        self._no_delivery_is_missing(machine)
         self._unclaimed(machine, "replaced")
         self.require(not machine.removal_reported, f"runner {runner_id} was removed by its controller, and is replaced")
         # 5. no double replacement for one loss
@@ -160,17 +160,26 @@ class Audit(Liveness):
         if self._losses.pop(runner_id, None) is not None:
             self.noticed += 1
 
-    def _no_end_is_missing(self, machine: Machine) -> None:
-        """9: a finished runner is not replaced while GitHub's log has the end of its job as failed, for an hour at most.
+    def _no_delivery_is_missing(self, machine: Machine) -> None:
+        """9: no runner is replaced while GitHub's log has as failed what shows that it finished, or that it works.
 
-        The dates of the log are compared with ours: within the model, GitHub's clock must agree with ours for that.
+        For an hour at most. The dates of the log are compared with ours: within the model, GitHub's clock must agree
+        with ours for that.
         """
-        failed, left_at = self._engine.deliveries.missing_end_of(machine.id), machine.spans[-1][1]
-        is_dated = not (self.is_skewed or self._engine.fleet.clock_offset)
-        if machine.fate is not Fate.SPENT or failed is None or left_at is None or not is_dated:
+        job, left_at = machine.job, machine.spans[-1][1]
+        is_finished, is_dated = machine.fate is Fate.SPENT, not (self.is_skewed or self._engine.fleet.clock_offset)
+        failed = self._engine.deliveries.missing_of(machine.id, over=is_finished)
+        if failed is None or left_at is None or not is_dated:
             return
+        if not is_finished:
+            known = self._engine.store.runners[machine.id]
+            if job is None or job.id != failed.delivery.job_id or job.dead:
+                return
+            if (known.last_shown_at or 0.0) > job.started_at:
+                return  # a list showed it idle since, which nothing contradicts
         is_known = self._engine.now - failed.at > ACT_LIFE and self.covered(left_at) < HOLD_SECONDS - JOB_LIFE
-        self.require(not is_known, f"runner {machine.id} is replaced, and the end of its job is known to be missing")
+        what = "the end of its job" if is_finished else "the start of the job on it"
+        self.require(not is_known, f"runner {machine.id} is replaced, and {what} is known to be missing")
 
     def _acts(self, what: str) -> None:
         changes = self._engine.changes

@@ -18,7 +18,7 @@ from ghapp.pods import pod
 from ghapp.remediation import churn, decision, fuse, fuse_counts, job_proof, steps
 from ghapp.remediation.job_proof import KnownJobs
 from ghapp.remediation.steps import RemediationStep
-from ghapp.runners import absence, evidence, observations, transitions, verdict
+from ghapp.runners import absence, delivery_lag, evidence, observations, transitions, verdict
 from tests.simulation import acting, calls, cluster, driver, folds, reaper, store
 
 
@@ -50,6 +50,7 @@ _request_step, _step_after, _next_stopped, _newcomers = (
     fuse._next_stopped,
     fuse_counts.newcomers,
 )
+_left_in_gap = delivery_lag.left_in_gap
 _confirmed, _listed, _may_be_forgotten = absence.confirmed, absence._listed, transitions.may_be_forgotten
 _shield, _guard, _has_ended = guards._shield, guards._guard, guards._has_ended
 _pod_evidence = guards._pod_evidence
@@ -570,7 +571,14 @@ MUTATIONS: Mapping[str, Mutation] = {
     ),
     "a fuse of a pool that has no runner left stays stopped": (Patch(decision._Counts, "next_fuse", _left_as_it_is),),
     "late deliveries do not hold a confirmation": (
-        Patch(driver, "may_be_explained", lambda _evidence, _gaps, _survey: False),
+        Patch(driver, "left_in_gap", lambda _evidence, _gaps, _survey: False),
+    ),
+    "late deliveries hold no confirmation of a persistent runner": (
+        Patch(
+            driver,
+            "left_in_gap",
+            lambda known, gaps, survey: known.ephemeral is not False and _left_in_gap(known, gaps, survey),
+        ),
     ),
     "missing deliveries hold a confirmation without end": (
         Patch(driver, "has_waited", lambda _evidence, _survey, _now: False),

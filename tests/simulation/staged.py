@@ -273,16 +273,19 @@ class Staged:
     def _finish_unreported(self) -> None:
         """Ephemeral runners finish short jobs between two lists, and the deliveries of that fail for a while.
 
-        Another one is lost meanwhile: its confirmation waits for them for an hour at most.
+        So does the delivery of a long job that a persistent one begins, whose registration vanishes then. Another one
+        is lost meanwhile: its confirmation waits for them for an hour at most.
         """
         kind = self.random.choice((Kind.EPHEMERAL, Kind.EPHEMERAL, Kind.UNSAID_EPHEMERAL))
-        machines = self.pool(4, kind=kind)
+        machines, at_work = self.pool(4, kind=kind), self.pool(1)
 
         def work() -> None:
             self._engine.fleet.fail_deliveries(self.random.choice((1200.0, 7 * HOUR)))
             self._lose(machines[3:])
             for machine in machines[:2]:
                 self._engine.fleet.take_job(machine, lasting=5.0)
+            self._engine.fleet.take_job(at_work[0], lasting=3 * HOUR)
+            self._engine.after(5.0, partial(self._engine.fleet.vanish, at_work, 2 * HOUR))
 
         self._engine.after(SETTLES, partial(self._when, self._was_just_swept, work, 1.0))
 

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from ghapp.deliveries import store as module
-from ghapp.deliveries.store import ASKED_MILLISECONDS, TOP, Inbox, RedeliveryCursor
+from ghapp.deliveries.store import ASKED_MILLISECONDS, MOST_AT_ONCE, TOP, Inbox, RedeliveryCursor
 from ghapp.errors import StoreUnavailableError
 from ghapp.store import keys
 from ghapp.store.connect import connect
@@ -48,6 +48,39 @@ async def test_a_redis_that_is_away_refuses_every_delivery_of_the_batch(tmp_path
     inbox = Inbox(away)
     answers = await asyncio.gather(*(inbox.keep(str(each), "ping", b"") for each in range(3)), return_exceptions=True)
     assert [type(answer) for answer in answers] == [StoreUnavailableError] * 3
+
+
+async def test_an_error_of_any_kind_refuses_its_batch_and_the_next_delivery_is_stored(redis, monkeypatch):
+    """A script that is missing twice: Redis failed over between the load and the call."""
+    inbox, errors = Inbox(redis), [RuntimeError("NOSCRIPT")]
+    store = inbox._store
+
+    async def failing(batch):
+        if errors:
+            raise errors.pop()
+        return await store(batch)
+
+    monkeypatch.setattr(inbox, "_store", failing)
+    first = inbox.keep("first", "ping", b"")
+    await asyncio.sleep(0)
+    second = inbox.keep("second", "ping", b"")
+    with pytest.raises(StoreUnavailableError, match="NOSCRIPT"):
+        await asyncio.wait_for(first, 2)
+    await asyncio.wait_for(second, 2)
+    assert await inbox.lag() == 1
+
+
+@pytest.mark.parametrize("error", [StoreUnavailableError("away"), RuntimeError("a defect")], ids=["away", "a defect"])
+async def test_whatever_prevents_the_request_of_a_drain_blocks_no_delivery(redis, error):
+    async def ask():
+        raise error
+
+    inbox = Inbox(redis, ask)
+    await inbox.keep("first", "ping", b"")
+    await redis.delete(keys.INBOX_ASKED)
+    waiting = [inbox.keep(str(each), "ping", b"") for each in range(MOST_AT_ONCE + 1)]
+    await asyncio.wait_for(asyncio.gather(*waiting), 10)
+    assert await inbox.lag() == MOST_AT_ONCE + 2
 
 
 async def test_while_no_worker_drains_a_bounded_number_waits_and_the_others_are_refused(redis, monkeypatch):

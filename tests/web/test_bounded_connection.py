@@ -6,11 +6,13 @@ import asyncio
 import json
 import logging
 from contextlib import asynccontextmanager, suppress
+from unittest.mock import MagicMock
 
 import pytest
 import uvicorn
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, StreamingResponse
+from uvicorn.server import ServerState
 
 from ghapp.web import bounded_connection
 from ghapp.web.bounded_connection import LARGEST_HEAD_BYTES, SLICE_BYTES, Connections, bounded_config
@@ -44,9 +46,12 @@ def logged(caplog):
     caplog.set_level(logging.INFO, "uvicorn.error")
     found, handler = [], logging.Handler(logging.WARNING)
     handler.emit = lambda record: found.append((record.levelname, record.getMessage()))
-    logging.getLogger("uvicorn.error").addHandler(handler)
+    loggers = [logging.getLogger(name) for name in ("uvicorn.error", "asyncio")]
+    for each in loggers:
+        each.addHandler(handler)
     yield found
-    logging.getLogger("uvicorn.error").removeHandler(handler)
+    for each in loggers:
+        each.removeHandler(handler)
 
 
 @asynccontextmanager
@@ -253,6 +258,18 @@ async def test_what_is_no_http_is_refused_and_is_not_logged(sent, logged):
         reader, _ = await connect(sent)
         assert await status_of(reader) == 400
     assert logged == []
+
+
+async def test_nothing_is_passed_on_once_the_connection_is_closed():
+    """uvicorn would answer each further piece, which asyncio's own loop logs as writes to a closed connection."""
+    config = bounded_config(application, Connections(), lifespan="off")
+    config.load()
+    connection = config.http_protocol_class(config=config, server_state=ServerState(), app_state={})
+    transport = MagicMock(asyncio.Transport)
+    transport.is_closing = lambda: transport.close.called
+    connection.connection_made(transport)
+    connection.data_received(bytes(SLICE_BYTES * 3))
+    assert (transport.write.call_count, transport.close.call_count) == (1, 1)
 
 
 async def test_an_error_of_the_application_is_logged(logged):

@@ -368,6 +368,15 @@ class TestConfirmation:
         later = [NOW + patience] if patience < MOST_AHEAD_SECONDS else []
         assert absence.confirm_at([absent], survey(), NOW, LIMITS) == later
 
+    @pytest.mark.parametrize("blind", [0.0, 1800.0], ids=["all of it is covered", "half an hour without lists"])
+    def test_what_an_unknown_job_may_last_counts_only_while_complete_lists_are_read(self, blind):
+        absent = suspect(first_404_at=NOW, observed_at=NOW, busy=True, job_ended_at=NOW - 90, last_shown_at=NOW - 31)
+        due_at = NOW + DOUBTFUL_JOB_SECONDS + blind
+        shown = survey(swept_at=due_at, blind=((NOW + 60, NOW + 60 + blind),) if blind else ())
+        assert absence.due([absent], shown, due_at - MICROSECOND, LIMITS) == {}
+        assert [*absence.due([absent], shown, due_at, LIMITS)] == [absent.id]
+        assert absence.due([absent], survey(swept_at=NOW, failing_since=NOW + 60), due_at, LIMITS) == {}
+
     @pytest.mark.parametrize(
         "other",
         [suspect(first_404_at=None), lost(), present(), suspect(reregistered_as=9)],
