@@ -71,7 +71,7 @@ def heals(members: Iterable[Evidence], now: float) -> list[Heal]:
     """
     known = list(members)
     open_losses = sorted(
-        (each for each in known if awaits_successor(each)), key=lambda each: (each.replaced_at or 0.0, each.id)
+        (each for each in known if may_be_succeeded(each, now)), key=lambda each: (each.replaced_at or 0.0, each.id)
     )
     if not open_losses:
         return []
@@ -122,7 +122,23 @@ def _late_after(healed: Iterable[Evidence]) -> float:
 
 def _may_succeed(newcomer: Evidence, loss: Evidence) -> bool:
     accepted_at = loss.replaced_at or 0.0
-    return newcomer.id > loss.id and accepted_at < newcomer.first_seen <= accepted_at + HEALED_WITHIN_SECONDS
+    return newcomer.id > loss.id and accepted_at < newcomer.first_seen <= accepted_at + _heals_within(loss)
+
+
+def _heals_within(loss: Evidence) -> float:
+    """Returns how long after its request a newcomer may be a loss's successor; a hidden one has come by then."""
+    return HEALED_WITHIN_SECONDS if loss.hidden_at is None else LATE_SUCCESSOR_SECONDS
+
+
+def may_be_succeeded(evidence: Evidence, now: float) -> bool:
+    """True if a newcomer may still be taken for its successor: the slowest one of a loss comes after it was hidden.
+
+    Else it would be taken for that of a later loss, which would seem healed.
+    """
+    accepted_at = evidence.replaced_at
+    if accepted_at is None or evidence.successor is not None:
+        return False
+    return evidence.hidden_at is None or now <= accepted_at + LATE_SUCCESSOR_SECONDS + LIST_LASTS_SECONDS
 
 
 def awaits_successor(evidence: Evidence) -> bool:

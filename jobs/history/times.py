@@ -14,7 +14,7 @@ from ghapp.gate.shard_status import shard_of
 from ghapp.incidents.history import pool_of_job
 from ghapp.installations.installation import Installation
 from ghapp.installations.pool_matching import metric_pool, rule_named, runner_pool
-from ghapp.remediation.healing import awaits_successor, heals, hidden_successors
+from ghapp.remediation.healing import heals, hidden_successors, may_be_succeeded
 from ghapp.report.metrics import HEAL_SECONDS
 from ghapp.runners.evidence import Evidence, Survey
 from ghapp.runners.observations import succeeded_by, succeeding, successor_hidden
@@ -88,7 +88,7 @@ async def count_heals(
     Returns:
         The records that it changed.
     """
-    if not any(awaits_successor(each) for each in runners):
+    if not any(may_be_succeeded(each, now) for each in runners):
         return {}
     rules = context.settings.pools_of(installation.org)
     by_pool: dict[str, list[Evidence]] = defaultdict(list)

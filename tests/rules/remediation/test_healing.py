@@ -13,8 +13,9 @@ from ghapp.remediation.healing import (
     heals,
     hidden_successors,
     lost_since,
+    may_be_succeeded,
 )
-from ghapp.runners.evidence import STALE_LIST_SECONDS, Evidence, Survey
+from ghapp.runners.evidence import LIST_LASTS_SECONDS, STALE_LIST_SECONDS, Evidence, Survey
 
 NOW, LOST_AT, ACCEPTED_AT = 1_000.0, 500.0, 600.0
 
@@ -214,8 +215,24 @@ def test_a_newcomer_from_before_the_last_late_request_may_not_be_its_successor()
     assert hidden(members, 660.0 + LATE_SUCCESSOR_SECONDS + 1.0) == []
 
 
-def test_a_loss_whose_successor_is_hidden_takes_no_later_newcomer():
-    assert heals([lost(hidden_at=LATE), newcomer()], NOW) == []
+@pytest.mark.parametrize(
+    ("came", "lost_id"),
+    [(ACCEPTED_AT + LATE_SUCCESSOR_SECONDS, 1), (ACCEPTED_AT + LATE_SUCCESSOR_SECONDS + 0.1, 2)],
+    ids=["its own slow one", "too late for it"],
+)
+def test_the_slow_successor_of_a_hidden_loss_is_not_taken_for_that_of_a_later_one(came, lost_id):
+    """Of nodes that boot cold and warm, the warm ones show that a successor is late before the cold ones are there."""
+    hidden_loss, later = lost(1, hidden_at=ACCEPTED_AT + 61.0), lost(2, replaced_at=ACCEPTED_AT + 10.0)
+    assert [each.lost for each in heals([hidden_loss, later, newcomer(first_seen=came)], NOW)] == [lost_id]
+
+
+def test_a_hidden_loss_is_looked_at_until_a_list_has_shown_its_slowest_successor():
+    until = ACCEPTED_AT + LATE_SUCCESSOR_SECONDS + LIST_LASTS_SECONDS
+    hidden_loss = lost(hidden_at=ACCEPTED_AT + 61.0)
+    assert [may_be_succeeded(hidden_loss, at) for at in (until, until + 0.1)] == [True, False]
+    assert may_be_succeeded(lost(), until + 0.1)
+    assert not may_be_succeeded(lost(successor=9), until)
+    assert not may_be_succeeded(lost(replaced_at=None), until)
 
 
 def test_departures_are_compared_with_new_runners_in_one_pass():
