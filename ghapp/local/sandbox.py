@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -12,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ghapp.errors import GhappError
-from ghapp.local.watchdog import LAST, Watchdog, end, uninterrupted
+from ghapp.local.watchdog import LAST, PYTHON, Watchdog, end, uninterrupted
 from ghapp.settings.settings import CLUSTER, VARIABLES
 
 START_SECONDS = 20.0
@@ -130,7 +129,7 @@ def run_sandbox(folder: Path, webhook_url: str, watchdog: Watchdog, environ: Map
     # Only the dashboard may write to the terminal.
     with uninterrupted(), ready.open("wb") as out, folder.joinpath("sandbox.log").open("wb") as log_file:
         process = subprocess.Popen(  # noqa: S603 - our own interpreter and our own module
-            [sys.executable, "-m", "ghapp.sandbox", *options],
+            [*PYTHON, "-m", "ghapp.sandbox", *options],
             env=dict(environ),
             stdout=out,
             stderr=log_file,

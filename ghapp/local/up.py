@@ -28,7 +28,7 @@ from ghapp.local.port_check import require_free
 from ghapp.local.role_log import RoleLog
 from ghapp.local.sandbox import CERTIFICATE_VARIABLES, Sandbox, isolated_environment, run_sandbox, sandbox_environment
 from ghapp.local.supervised_process import SupervisedProcess, clock_time
-from ghapp.local.watchdog import LAST, KeyMode, Watchdog, end, uninterrupted
+from ghapp.local.watchdog import LAST, PYTHON, KeyMode, Watchdog, end, uninterrupted
 from ghapp.proxies import NAMES as PROXIES
 from ghapp.settings import Settings
 from ghapp.settings.settings import CLUSTER, VARIABLES
@@ -298,7 +298,7 @@ class RoleProcess:
         with uninterrupted():
             # In its own session, because Ctrl-C is for `up`, which stops its roles one after the other.
             process = subprocess.Popen(  # noqa: S603 - our own interpreter and a constant name
-                [sys.executable, "-m", "ghapp", self._name],
+                [*PYTHON, "-m", "ghapp", self._name],
                 env=dict(self._environ),
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,

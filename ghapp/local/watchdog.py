@@ -20,6 +20,9 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any, NamedTuple
 
+PYTHON = (sys.executable, "-P")
+"""Starts a process of our own: without `-P` a package `ghapp` of the working directory would run in place of ours."""
+
 STOP_SECONDS = 10.0
 """How long the processes of one rank get to exit after SIGTERM."""
 
@@ -85,8 +88,8 @@ class Watchdog:
 
     @staticmethod
     def _start() -> subprocess.Popen[bytes]:
-        return subprocess.Popen(
-            [sys.executable, "-m", "ghapp.local.watchdog"],
+        return subprocess.Popen(  # noqa: S603 - our own interpreter and a constant name
+            [*PYTHON, "-m", "ghapp.local.watchdog"],
             bufsize=0,
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,

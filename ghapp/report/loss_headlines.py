@@ -48,7 +48,8 @@ def loss_headlines(fleet: FleetView, pools: Sequence[PoolView], now: float) -> I
         if not (lost := pool.lost):
             continue
         statuses, patience = [each.replacement for each in lost], fleet.fuse_limits.prove_seconds
-        burst = _latest_burst(pool, BURST_CONFIRMATIONS * fleet.view.limits.confirm_seconds)
+        gap = BURST_CONFIRMATIONS * fleet.view.limits.confirm_seconds
+        burst = _latest_burst(pool, gap)
         unanswered = [each for each in statuses if is_unanswered(each, now, patience)]
         worst = _worst(statuses)
         total = len(pool.members)
@@ -62,7 +63,12 @@ def loss_headlines(fleet: FleetView, pools: Sequence[PoolView], now: float) -> I
             name = fuse_name(ALL_POOLS if pool.is_whole_fuse else pool.name)
             progress += f"; {name} is stopped: {FUSE_REASONS[pool.fuse.reason]}"
         effect = _effect(demand[pool.name]) if pool.name in demand else ""
-        if not missing and not unanswered and _is_settling(fleet, pool, statuses, burst.healed):
+        if (
+            not missing
+            and not unanswered
+            and _is_settling(fleet, pool, statuses, burst.healed)
+            and not burst.goes_on(now, gap)
+        ):
             yield _settling(pool, burst, effect, step)
             continue
         yield Headline(
@@ -122,29 +128,41 @@ BURST_CONFIRMATIONS = 3
 
 
 class _Burst(NamedTuple):
-    """Losses of a pool that began together: since when (epoch seconds), and how many are lost or have healed."""
+    """Losses of a pool that began together: since when and until when (epoch seconds), and how many are how far."""
 
     since: float
-    lost: int
-    healed: int
+    until: float
+    lost: int = 0
+    requested: int = 0
+    healed: int = 0
+
+    def goes_on(self, now: float, gap: float) -> bool:
+        """True if runners are lost one after the other, the last one just now."""
+        return self.until - self.since > gap and now - self.until <= gap
 
 
 def _latest_burst(pool: PoolView, gap: float) -> _Burst:
-    """Returns the latest burst of losses of which one is lost. So an earlier one does not make it older, or smaller.
+    """Returns the losses since the first one that waits for its request, or else the latest burst of which one is lost.
 
-    A loss that comes after the others have healed, or more than `gap` seconds after the last one, begins another burst.
+    So an earlier loss, of which nothing is left but a late successor, makes a later one neither older nor smaller. A
+    loss that comes after the others have healed, or more than `gap` seconds after the last one, begins another burst.
     """
-    ended = [(lost_since(each.evidence), each.evidence.healed_at or 0.0) for each in pool.healed]
-    times = sorted([*ended, *((lost_since(each.evidence), inf) for each in pool.lost)])
-    latest = burst = _Burst(times[0][0], 0, 0)
-    last, healed_at = times[0]
-    for began, ended_at in times:
-        if began - last > gap or began > healed_at:
-            burst, healed_at = _Burst(began, 0, 0), ended_at
-        is_lost = ended_at == inf
-        burst = burst._replace(lost=burst.lost + is_lost, healed=burst.healed + (not is_lost))
+    losses = [(lost_since(each.evidence), each) for each in (*pool.healed, *pool.lost)]
+    latest = burst = _Burst(-inf, -inf)
+    healed_at, is_waiting = -inf, False
+    for began, each in sorted(losses, key=lambda loss: loss[0]):
+        if not is_waiting and (began - burst.until > gap or began > healed_at):
+            burst, healed_at = _Burst(began, began), -inf
+        is_requested = each.is_lost and each.replacement.stage is ReplacementStage.REQUESTED
+        burst = burst._replace(
+            until=began,
+            lost=burst.lost + each.is_lost,
+            requested=burst.requested + is_requested,
+            healed=burst.healed + (not each.is_lost),
+        )
         latest = burst if burst.lost else latest
-        last, healed_at = began, max(healed_at, ended_at)
+        healed_at = max(healed_at, inf if each.is_lost else each.evidence.healed_at or 0.0)
+        is_waiting = is_waiting or (each.is_lost and not is_requested)
     return latest
 
 
@@ -178,7 +196,7 @@ def _progress(statuses: Sequence[ReplacementStatus], burst: _Burst, worst: Repla
         parts.append("replacement is under way" if under_way == lost else f"{under_way:,} being replaced")
     if waiting:
         parts += _waits(statuses, worst, lost)
-    if requested or burst.healed:
+    if burst.requested or burst.healed:
         latest = "" if burst.lost == lost else "the latest "
         parts.append(f"{burst.healed:,} of {latest}{counted(burst.lost + burst.healed, 'successor')} online")
     return "; ".join(parts)
