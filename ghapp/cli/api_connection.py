@@ -93,7 +93,9 @@ async def over_http(url: str, token: str | None) -> AsyncIterator[ApiClient]:
     """
     parts = urlsplit(url)
     if token is None:
-        raise ConfigurationError("GHAPP_TOKEN: not set, though GHAPP_URL is; create one with `ghapp token create`")
+        raise ConfigurationError(
+            "GHAPP_TOKEN: not set, though GHAPP_URL is; an admin of ghapp makes one: `ghapp token create`"
+        )
     if not (token.isascii() and token.isprintable()) or " " in token:
         raise ConfigurationError("GHAPP_TOKEN: is not a token of `ghapp token create`")
     if parts.username is not None:  # httpx would send these in place of the token

@@ -88,7 +88,7 @@ STOPPED_RUNNER = Scenario(
     "stopped-runner",
     "stop-runner",
     {"pool": "linux-8vcpu"},
-    "The runner of job {0} was stopped before a step of the job's own had begun: `ghapp deaths --org acme`",
+    "The runner of job {0} was stopped before a step of the job's own had begun: `ghapp why acme {0}`",
     "/orgs/acme/deaths",
 )
 
@@ -151,7 +151,7 @@ HEAL = Scenario(
     "heal",
     "heal-by-hand",
     {"repository": "infra"},
-    "What 5 and 9 leave to a person is done: {0[done]}.",
+    "What 5, 7 and 9 leave to a person is done: {0[done]}.",
     "/orgs/acme",
 )
 
@@ -215,7 +215,7 @@ class Director:
 def keys_line() -> str:
     """Returns the keys, each with the name of its scenario."""
     names = [f"{key} {each.name}" for key, each in zip(KEYS, SCENARIOS, strict=True)]
-    return "  ".join([*names, f"{HEAL_KEY} heal 5 and 9"])
+    return "  ".join([*names, f"{HEAL_KEY} heal 5, 7 and 9"])
 
 
 def scenario_called(name: str) -> Scenario:

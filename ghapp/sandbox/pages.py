@@ -190,6 +190,7 @@ class WorkPages(_Pages):
             Route("/organizations/{org}/settings/actions/runners/{runner_id:int}", self.runner, methods=["GET"]),
             Route(f"{repository}/actions/runs/{{run_id:int}}/job/{{job_id:int}}", self.job, methods=["GET"]),
             Route(f"{repository}/actions/runs/{{run_id:int}}", self.run, methods=["GET"]),
+            Route(f"{repository}/actions/runs/{{run_id:int}}/workflow", self.workflow, methods=["GET"]),
             Route(f"{repository}/commit/{{sha}}", self.repository, methods=["GET"]),
             Route(repository, self.repository, methods=["GET"]),
             Route("/{owner}", self.organization, methods=["GET"]),
@@ -245,6 +246,15 @@ class WorkPages(_Pages):
         if found.job is None:
             return page(title, "<p>It ran on hosted runners long ago.</p>")
         return page(title, f"<p>Its job: {_link(_job_path(found.job), str(found.job.id))}</p>{_facts(found.job)}")
+
+    async def workflow(self, request: Request) -> Response:
+        """Shows the workflow file of a run, as far as it is simulated: the labels of its job."""
+        repository = self._repository(request)
+        found = self._run(repository, request)
+        if found is None or found.job is None:
+            return _forgotten(repository)
+        text = f"on: push\njobs:\n  test:\n    runs-on: [{', '.join(found.job.labels)}]\n"
+        return page(f"Workflow file of run {found.id}", f"<pre>{escape(text)}</pre>")
 
     async def job(self, request: Request) -> Response:
         """Shows a job: its state, its runner, GitHub's annotations, and its log if one was uploaded."""

@@ -44,7 +44,7 @@ def test_the_names_are_those_of_the_documentation():
     assert [each.name for each in SCENARIOS] == NAMES
     assert len(KEYS) == len(NAMES)
     assert keys_line().startswith("1 loss  2 mass-loss  3 oom")
-    assert keys_line().endswith("9 gate  0 heal 5 and 9")
+    assert keys_line().endswith("9 gate  0 heal 5, 7 and 9")
 
 
 def test_the_policy_has_each_pool_of_the_sandbox():
@@ -77,13 +77,14 @@ async def test_a_key_heals_what_a_phantom_and_a_failed_gate_leave_to_a_person(gi
     director = Director(sandbox, ())
     director.press("0")
     await director.start_due(0.0)
-    assert director.started[-1].look == "What 5 and 9 leave to a person is done: nothing is left to a person."
-    for name in ("phantom", "gate"):
+    assert director.started[-1].look == "What 5, 7 and 9 leave to a person is done: nothing is left to a person."
+    for name in ("phantom", "no-label", "gate"):
         scenario_called(name).start(sandbox)
     director.press("0")
     await director.start_due(1.0)
     assert re.fullmatch(
-        r".*: the EphemeralRunner k8s-arc-\S+ was deleted; the shard pink was deployed again\.",
+        r".*: the EphemeralRunner k8s-arc-\S+ was deleted; job \d+ was cancelled, and runs as \d+ with the label "
+        r"linux-4vcpu; the shard pink was deployed again\.",
         director.started[-1].look,
     )
     github.control.in_world(github.pods.follow)

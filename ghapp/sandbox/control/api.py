@@ -24,6 +24,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Awaitable, Callable
+from difflib import get_close_matches
 from http import HTTPStatus
 from typing import Any
 
@@ -72,13 +73,21 @@ class Control(
         """Does what a person does after incidents that no program heals.
 
         Returns what was `done`, in words, and the `deploys` as `deploy` returns them. Deletes EphemeralRunners whose
-        pods were lost, and deploys broken shards again, with a new commit each.
+        pods were lost, corrects the labels of jobs that no pool has, and deploys broken shards again, with a new commit
+        each.
         """
-        place = self._org(org)
+        place, now = self._org(org), self.world.now()
         deleted = [each.name for each in self._pods().delete_objects_without_pod(place)]
         broken = place.shards.broken()
         deploys = [self.deploy(org, shard=shard, repository=repository) for shard in broken]
         done = [f"the EphemeralRunner {name} was deleted" for name in deleted]
+        for job in place.fleet.unserved():
+            place.fleet.cancel(job, now)
+            meant = get_close_matches(job.labels[-1], place.fleet.pools, 1)
+            again = [str(place.fleet.submit(job.repository, (name,), now).id) for name in meant]
+            done += [
+                f"job {job.id} was cancelled{f', and runs as {again[0]} with the label {meant[0]}' if again else ''}"
+            ]
         done += [f"the shard {shard} was deployed again" for shard in broken]
         return {"done": "; ".join(done) or "nothing is left to a person", "deploys": deploys}
 

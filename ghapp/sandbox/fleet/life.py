@@ -348,6 +348,17 @@ class FleetLife:
             self._start(job, runner, now)
         return job
 
+    def unserved(self) -> list[SandboxJob]:
+        """Returns the queued jobs whose labels no pool has, oldest first."""
+        pools = [pool.all_labels for pool in self.pools.values()]
+        return [job for job in self.queue if not any(set(job.labels) <= set(labels) for labels in pools)]
+
+    def cancel(self, job: SandboxJob, now: float) -> None:
+        """Completes a queued job, as its author does at GitHub."""
+        self.queue.remove(job)
+        job.status, job.conclusion, job.completed_at = "completed", "cancelled", now
+        self._record("completed", job, now)
+
     def finish(self, job: SandboxJob, now: float, conclusion: str) -> None:
         """Completes a running job; an ephemeral runner ends with it, and its pool requests another."""
         runner = self.roster.find(job.runner_id) if job.runner_id is not None else None
