@@ -67,6 +67,9 @@ SWEEP_POLL_SECONDS = 1.0
 NOT_YET = "not swept within {:.0f} s; see `ghapp doctor`"
 NO_OUTCOME = "a sweep is due; its outcome is not recorded, because too many sweeps were asked for within the hour"
 
+PAUSE_RESULTS = {"paused": "paused", "already-paused": "already paused"}
+"""What a request for a pause did; each other result changed the pause that was running."""
+
 _ID = r"([1-9][0-9]{0,17})"
 _JOB = re.compile(rf"{_ID}|https?://\S*/(?:runs/[0-9]+/job|actions/jobs)/{_ID}(?:[/?#]\S*)?", re.ASCII)
 _REPOSITORY = re.compile(r"https?://[^/\s]+/(?:api/v3/)?(?:repos/)?([^/\s]+/[^/\s]+)/actions/", re.ASCII)
@@ -423,31 +426,35 @@ class ApiClient:
         """
         (name,) = await self._orgs(org)
         pool = None if pool == ALL_POOLS else pool
-        before = _pauses(await self._held(name)).get(pool)
         body = {"pool": pool, "why": why, "for_seconds": seconds}
         answer = await self._send("POST", f"/v1/orgs/{path_segment(name)}/pause", body=body)
         subject, end = _subject(name, pool), f"`{resume_command(name, pool)}` ends it"
         if answer.status_code == httpx.codes.CONFLICT:
             return [f"{subject}: {_detail(answer)}", end]
-        held = await self._held(name)
-        pause = _pauses(held).get(pool, "no more")
+        document = _json(answer)
+        done = f"{PAUSE_RESULTS.get(document['result'], 'pause changed')}: {subject}, {document['pause']['text']}"
         effect = "it requests nothing while the pause holds"
-        done = f"{'paused' if before is None else 'pause changed'}: {subject}, {pause}"
-        paused = [each for each in held if pool in (None, each["pool"])]
+        paused = [each for each in await self._held(name) if pool in (None, each["pool"])]
         return [done, end, *_proving(name, paused, pool, effect)]
 
     async def resume(self, org: str, pool: str | None) -> list[str]:
-        """Clears pauses and restarts stopped fuses; returns lines with the result and what is still in effect."""
+        """Clears pauses and restarts stopped fuses; returns lines with the result and what is still in effect.
+
+        The overview may be a second old, as another web replica has it: what this request ended is left out of it.
+        """
         (name,) = await self._orgs(org)
-        before = _pauses(await self._held(name))
         done = _json(await self._send("POST", f"/v1/orgs/{path_segment(name)}/resume", body={"pool": pool}))
-        ended = [None if each == ALL_POOLS else each for each in done["ended"]]
-        output = [f"resumed: {_subject(name, each)}, paused {before.get(each, 'since')}" for each in ended]
+        output = [
+            f"resumed: {_subject(name, None if each['pool'] == ALL_POOLS else each['pool'])}, paused {each['text']}"
+            for each in done["pauses"]
+        ]
         output += [f"fuse restarted, now proving: {_fuse(name, each)}" for each in done["proving"]]
         output += [f"reaper restarted, now proving: {_fuse(name, each)}" for each in done["reaping"]]
         held = await self._held(name)
-        of_all = [each for each in held if each["pool"] is None and each["kind"] in ("pause", "fuse stopped")]
-        for each in of_all:
+        ended = {"pause": done["ended"], "fuse stopped": done["proving"]}
+        for each in held:
+            if each["pool"] is not None or ALL_POOLS in ended.get(each["kind"], [ALL_POOLS]):
+                continue
             end = resume_command(name, None if each["kind"] == "pause" else ALL_POOLS)
             output.append(f"still in effect: {each['kind']}, {name}, {each['text']}; `{end}`")
         others = [each for each in held if (each["pool"] or ALL_POOLS) not in done["proving"]]
@@ -570,11 +577,6 @@ def _json(answer: httpx.Response) -> Any:
 
 def _subject(org: str, pool: str | None) -> str:
     return org if pool is None else f"{org}, pool {pool}"
-
-
-def _pauses(held: Iterable[Mapping[str, Any]]) -> dict[str | None, str]:
-    """Returns who paused, since when, until when and why, by pool; None: the whole organization."""
-    return {each["pool"]: each["text"] for each in held if each["kind"] == "pause"}
 
 
 def _proving(org: str, held: Iterable[Mapping[str, Any]], pool: str | None, effect: str) -> Iterator[str]:

@@ -7,6 +7,7 @@ is odd in it is left out (`ghapp.decoding`): GitHub would send a refused deliver
 from __future__ import annotations
 
 import hmac
+import uuid
 from collections.abc import Sequence
 from typing import Annotated
 from urllib.parse import parse_qs
@@ -95,7 +96,7 @@ class WorkflowJob(msgspec.Struct, frozen=True, omit_defaults=True):
 
     `deploys` is true if the delivery comes with a deployment. `steps` are not stored: `parse` reduces those of a job
     that ended badly to `step_facts`. Other jobs' steps are not decoded, which would take as long as the rest of the
-    delivery together.
+    delivery together. `sent_at` is when GitHub made the delivery (epoch seconds); see `dated`.
     """
 
     id: Id
@@ -118,6 +119,7 @@ class WorkflowJob(msgspec.Struct, frozen=True, omit_defaults=True):
     deploys: bool = False
     steps: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     step_facts: DeliveredSteps | None = None
+    sent_at: float | None = None
 
 
 class PullRequest(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -257,6 +259,24 @@ def _without_deployment(delivery: Delivery) -> Delivery:
     if job is not None and bytes(delivery.deployment) != b"null":
         job = msgspec.structs.replace(job, deploys=True)
     return msgspec.structs.replace(delivery, workflow_job=job, deployment=msgspec.UNSET)
+
+
+_UUID_EPOCH_TICKS, _TICKS_A_SECOND = 0x01B21DD213814000, 1e7
+"""Of a UUID of version 1: 100 ns since 1582."""
+
+
+def dated(job: WorkflowJob, guid: str) -> WorkflowJob:
+    """Returns a job with the time at which GitHub made its delivery, by the delivery's GUID; None if that has no date.
+
+    GitHub's GUIDs are UUIDs of version 1, as in its documentation and in runs-on/runs-on #539, where the date is that
+    of the event; it documents no such promise. A redelivery has the GUID of the first attempt.
+    """
+    try:
+        known = uuid.UUID(guid)
+    except ValueError:
+        return msgspec.structs.replace(job, sent_at=None)
+    at = (known.time - _UUID_EPOCH_TICKS) / _TICKS_A_SECOND if known.version == 1 else None
+    return msgspec.structs.replace(job, sent_at=at)
 
 
 def encode(delivery: Delivery) -> bytes:

@@ -50,10 +50,33 @@ class ResumeBody(msgspec.Struct, forbid_unknown_fields=True):
     pool: PoolName | None = None
 
 
+class PauseDocument(msgspec.Struct, frozen=True):
+    """A pause of a pool, or of all of them (`*`): who paused, why, since and until when; `text` has it in words."""
+
+    pool: str
+    who: str
+    why: str
+    since: Timestamp
+    until: Timestamp | None
+    text: str
+
+
+class PauseAnswer(msgspec.Struct, frozen=True):
+    """The pause that is in effect, and what the request did: `paused`, `extended`, `changed` or `already-paused`."""
+
+    org: str
+    result: str
+    pause: PauseDocument
+
+
 class ResumeResult(msgspec.Struct, frozen=True):
-    """The pools whose pause was cleared, and those whose fuse, of runners or of the reaper, is now proving."""
+    """The pools whose pause was cleared, and those whose fuse, of runners or of the reaper, is now proving.
+
+    `pauses` has the pauses that were cleared, in the order of `ended`.
+    """
 
     ended: list[str]
+    pauses: list[PauseDocument]
     proving: list[str]
     reaping: list[str]
 
@@ -95,7 +118,7 @@ PAUSE = Operation(
     "/v1/orgs/{org}/pause",
     "Stop remediation, of a pool or of the whole org, or extend a pause that is running.",
     {
-        204: Answer("Remediation is paused there."),
+        200: Answer("Remediation is paused there: the pause that is in effect.", PauseAnswer),
         **problems(404, 413),
         **problems(409, because="Already paused, by whom and why is in `detail`; that pause stays in effect."),
     },
@@ -161,7 +184,8 @@ class RemediationEndpoints:
         if result is PauseResult.NEEDS_REASON:
             return problem(404, NEEDS_REASON)
         if done.has_effect or pause.who == asked.who:  # or a retry of a request whose answer was lost
-            return Response(status_code=204)
+            document = PauseAnswer(org_state.installation.org, result.value, _document(subject, pause))
+            return Response(msgspec.json.encode(document), media_type="application/json")
         return problem(
             409, f"already paused {pause_in_words(pause)}; that pause stays in effect: others can only extend it"
         )
@@ -180,7 +204,8 @@ class RemediationEndpoints:
             outcome.set("resumed" if done else "nothing-to-resume", has_effect=bool(done), detail=done.in_words)
         await self._schedule.due_at(installation.id, now)
         self._reader.forget(org)
-        document = ResumeResult(sorted(done.ended), sorted(done.proving), sorted(done.reaping))
+        pauses = [_document(pool, pause) for pool, pause in sorted(done.ended.items())]
+        document = ResumeResult(sorted(done.ended), pauses, sorted(done.proving), sorted(done.reaping))
         return Response(msgspec.json.encode(document), media_type="application/json")
 
     async def _sweep(self, request: Request) -> Response:
@@ -217,3 +242,8 @@ class RemediationEndpoints:
         if pool is None or pool == ALL_POOLS or pool in (pools := await self._reader.pools(org_state)):
             return
         raise HTTPException(404, f"{org_state.installation.org} has no pool {pool}; {meant(pool, pools, 'it has')}")
+
+
+def _document(pool: str, pause: Pause) -> PauseDocument:
+    until = None if pause.until is None else timestamp(pause.until)
+    return PauseDocument(pool, pause.who, pause.why, timestamp(pause.at), until, pause_in_words(pause))

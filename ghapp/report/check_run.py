@@ -12,6 +12,9 @@ from typing import NamedTuple
 NAME = "Runner health"
 """The check run's name."""
 
+PRESS = "press"
+"""The kind, in `Report.urgent`, of the outcome of a button that a person pressed."""
+
 LONGEST = 65_535
 """Maximum characters that GitHub accepts in a summary, and in a text."""
 

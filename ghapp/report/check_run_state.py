@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from ghapp.installations.pool_matching import NamespaceRule, namespaces_of
 from ghapp.installations.scope import ScopeKind, kind_of, owner_of
-from ghapp.report.check_run import Report
+from ghapp.report.check_run import PRESS, Report
 
 LOOK_AGAIN_SECONDS = 300.0
 """A head confirmed longer ago is read again before posting: deliveries may have been lost."""
@@ -40,7 +40,10 @@ REFRESH_SECONDS = 600.0
 """How often changes that are not urgent are posted."""
 
 MOST_AN_HOUR, HOUR = 6, 3600.0
-"""Urgent changes of one kind that are posted at once without an incident: a queue may be slow, and not, each minute."""
+"""Urgent changes of one kind that are posted at once without an incident: a queue may be slow, and not, each minute.
+
+The outcome of a button is posted at once however often: a person asked for it, and each sweep has one outcome for all
+presses before it."""
 
 
 class Posted(NamedTuple):
@@ -108,7 +111,8 @@ def next_of(state: CheckRunState, report: Report, now: float) -> CheckRunStep:
 
     GitHub is not called while the posted report has the same digest and is on the newest known head. If it is younger
     than `REFRESH_SECONDS`, it is not called either while the report differs only in what is not urgent, or has no
-    incident and differs only in kinds that have changed `MOST_AN_HOUR` times within the last hour.
+    incident and differs only in kinds that have changed `MOST_AN_HOUR` times within the last hour. The outcome of a
+    button that vanishes is not urgent, and one that appears never waits.
     """
     posted, head, setback = state
     if setback is not None and now < setback.until:
@@ -127,15 +131,17 @@ def next_of(state: CheckRunState, report: Report, now: float) -> CheckRunStep:
 def _may_wait(posted: Posted, report: Report, now: float) -> bool:
     """True if nothing urgent changed, or, without an incident, only what changes again and again."""
     changed = _changed_kinds(posted, report)
-    if changed and (posted.is_incident or report.is_incident):
+    if PRESS in changed or (changed and (posted.is_incident or report.is_incident)):
         return False
     times = Counter(kind for _, kind in _of_last_hour(posted.changes, now))
     return all(times[kind] >= MOST_AN_HOUR for kind in changed)
 
 
 def _changed_kinds(posted: Posted, report: Report) -> list[str]:
+    """Returns the kinds of urgent news that appeared, changed or vanished; an outcome of a button does not vanish."""
     before, after = dict(posted.urgent), dict(report.urgent)
-    return [kind for kind in {**before, **after} if before.get(kind) != after.get(kind)]
+    changed = [kind for kind in {**before, **after} if before.get(kind) != after.get(kind)]
+    return [kind for kind in changed if kind != PRESS or kind in after]
 
 
 def changes_after(posted: Posted | None, report: Report, now: float) -> tuple[tuple[float, str], ...]:
@@ -144,7 +150,7 @@ def changes_after(posted: Posted | None, report: Report, now: float) -> tuple[tu
         return ()
     changes = _of_last_hour(posted.changes, now)
     if not report.is_incident:
-        changes = (*changes, *((now, kind) for kind in _changed_kinds(posted, report)))
+        changes = (*changes, *((now, kind) for kind in _changed_kinds(posted, report) if kind != PRESS))
     kept = {kind: [at for at, each in changes if each == kind][-MOST_AN_HOUR:] for _, kind in changes}
     return tuple((at, kind) for kind, times in kept.items() for at in times)
 

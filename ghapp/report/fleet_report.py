@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from ghapp.installations.scope import ScopeKind, kind_of
 from ghapp.pods.texts import cluster_text
 from ghapp.remediation.fuse import Position
-from ghapp.report.check_run import LONGEST, SWEEP, CheckRunAction, Conclusion, Report, digest_of, resume_of
+from ghapp.report.check_run import LONGEST, PRESS, SWEEP, CheckRunAction, Conclusion, Report, digest_of, resume_of
 from ghapp.report.fleet import FleetView, PoolView, PressedButton, by_pool
 from ghapp.report.headline import Headline, HeadlineKind, Severity
 from ghapp.report.headlines import headlines, title_of
@@ -79,7 +79,7 @@ def report_on(fleet: FleetView, now: float) -> Report:
         actions=actions,
         as_of=begin,
         volatile=jobs,
-        urgent=_urgent(found, (*actions, fleet.pressed), len(fleet.death_patterns)),
+        urgent=_urgent(found, actions, fleet.pressed, len(fleet.death_patterns)),
         is_incident=any(each.kind in INCIDENTS or each.severity is Severity.CRITICAL for each in found),
         page="" if found[0].kind is HeadlineKind.WELL else found[0].page,
     )
@@ -92,9 +92,16 @@ def _has_numbers_posted_later(found: Sequence[Headline]) -> bool:
     return not counting.isdisjoint(NUMBERS_POSTED_LATER)
 
 
-def _urgent(found: Sequence[Headline], buttons: Sequence[object], death_patterns: int) -> tuple[tuple[str, str], ...]:
-    """Returns hashes of what is to be posted at once, by the kind of the headline; the buttons and deaths by theirs."""
+def _urgent(
+    found: Sequence[Headline],
+    buttons: Sequence[CheckRunAction],
+    pressed: PressedButton | None,
+    death_patterns: int,
+) -> tuple[tuple[str, str], ...]:
+    """Returns hashes of what is to be posted at once, by the kind of the headline; buttons, press, deaths by theirs."""
     by_kind: dict[str, list[object]] = {"buttons": [*buttons], "deaths": [death_patterns]}
+    if pressed is not None:
+        by_kind[PRESS] = [pressed]
     for each in found:
         by_kind.setdefault(each.kind, []).append((each.news, each.severity))
     return tuple((kind, digest_of(news)) for kind, news in by_kind.items())

@@ -67,6 +67,8 @@ class AuditEntry(NamedTuple):
             there is none.
         until: when the pause that is in effect ends by itself (epoch seconds); None: never, or it is no pause.
         detail: the rest of the result in words, such as the pauses that a resume ended; empty without one.
+        ended_at: when the work that a press asked for had its result (epoch seconds); None: it was not asked for by a
+            press, or its result is of the time of the entry.
     """
 
     at: float
@@ -79,6 +81,7 @@ class AuditEntry(NamedTuple):
     address: str = ""
     until: float | None = None
     detail: str = ""
+    ended_at: float | None = None
 
     @property
     def change(self) -> str:
@@ -140,10 +143,10 @@ class AuditLog:
         """Records what is done, or was refused."""
         await self._add(keys.audit(installation, trail), _entries.encode(entry))
 
-    async def conclude(self, installation: int, entry: AuditEntry, result: str) -> None:
+    async def conclude(self, installation: int, entry: AuditEntry, result: str, ended_at: float | None = None) -> None:
         """Replaces the result of an entry that was recorded before its work was done."""
         key, begun = keys.audit(installation, Trail.CHANGES), _entries.encode(entry)
-        await self._add(key, _entries.encode(entry._replace(result=result)), instead_of=(key, begun))
+        await self._add(key, _entries.encode(entry._replace(result=result, ended_at=ended_at)), instead_of=(key, begun))
 
     async def latest(self, installation: int, most: int, trail: Trail = Trail.CHANGES) -> list[AuditEntry]:
         """Returns the `most` entries that ended last, in the order of their times, the latest first."""

@@ -477,7 +477,7 @@ def creations_waiting(installation: int, share: float) -> str:
     (WORKER,),
 )
 def approval(installation: int) -> str:
-    """Prefix of keys: when the job of this id was approved; empty while it waits."""
+    """Prefix of keys: when the job of this id was approved; empty or negative while it waits."""
     return f"ghapp:{installation}:approval"
 
 

@@ -171,6 +171,7 @@ class Presses:
         topic: str,
         outcome_of: Callable[[Press], str],
         losses: RemainingLosses | None = None,
+        now: float | None = None,
     ) -> None:
         """Records the outcome of each press of a topic that has none yet; two processes record one of theirs.
 
@@ -179,22 +180,29 @@ class Presses:
             topic: of the work.
             outcome_of: returns the outcome of a press.
             losses: the runners that remain lost after a sweep.
+            now: when the work ended (epoch seconds), for the check run, which shows the outcome for a time; None: the
+                work is of no button of that check run.
 
         What Redis refuses is logged: a banner must not keep a sweep from its confirmations.
         """
         try:
-            await self._conclude(installation, topic, outcome_of, losses)
+            await self._conclude(installation, topic, outcome_of, losses, now)
         except StoreRefusedError as error:
             log.warning("outcome of a press not recorded", installation=installation, topic=topic, why=error.why)
 
     async def _conclude(
-        self, installation: int, topic: str, outcome_of: Callable[[Press], str], losses: RemainingLosses | None
+        self,
+        installation: int,
+        topic: str,
+        outcome_of: Callable[[Press], str],
+        losses: RemainingLosses | None,
+        now: float | None,
     ) -> None:
         key = keys.presses(installation)
         for press_id, press in await self._open(key, topic):
             done = press._replace(outcome=outcome_of(press), losses=losses)
             if await self._redis.hsetnx(key, press_id + _DONE, _presses.encode(done)):
-                await self._audit.conclude(installation, press.entry, done.outcome)
+                await self._audit.conclude(installation, press.entry, done.outcome, now)
 
     async def _open(self, key: str, topic: str) -> list[tuple[str, Press]]:
         """Returns the presses of a topic that have no outcome, by their ids."""

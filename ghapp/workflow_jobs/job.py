@@ -63,6 +63,8 @@ class Job(NamedTuple):
     head_branch: str = ""
     actor: str = ""
     """Login of who triggered the run, as the sender of the job's deliveries; empty if no delivery reported it."""
+    sent_at: float | None = None
+    """When GitHub made the delivery that shows a job as queued; None if that is not known, and of other jobs."""
 
 
 _STATUSES: Mapping[str, Literal["queued", "running", "over"]] = {

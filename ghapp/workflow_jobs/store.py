@@ -8,7 +8,7 @@ take eight bytes a job. What a bucket has too much is filtered after the records
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 from zlib import crc32
 
 from redis.asyncio import Redis
@@ -69,16 +69,18 @@ WAITED_SECONDS = 31 * 86_400
 
 _APPROVALS = """
 local found = {}
-for i = 3, #ARGV, 3 do
-    local key, status = KEYS[1] .. ':' .. ARGV[i], ARGV[i + 1]
+for i = 3, #ARGV, 4 do
+    local key, status, sent = KEYS[1] .. ':' .. ARGV[i], ARGV[i + 1], tonumber(ARGV[i + 3])
     local at = redis.call('GET', key)
+    local waits = at and (at == '' or string.sub(at, 1, 1) == '-')
+    local since = waits and tonumber(at)
     if status == 'waiting' and (not at or at == '0') then
-        at = ''
+        at = sent and '-' .. ARGV[i + 3] or ''
         redis.call('SET', key, at, 'EX', ARGV[2])
     elseif not at and ARGV[i + 2] == '1' then
         at = '0'
         redis.call('SET', key, at, 'EX', ARGV[2])
-    elseif status ~= 'waiting' and at == '' then
+    elseif status ~= 'waiting' and waits and not (sent and since and sent < -since) then
         at = ARGV[1]
         redis.call('SET', key, at, 'EX', ARGV[2])
     end
@@ -88,7 +90,8 @@ end
 return found
 """
 """Jobs that waited for an approval, each with the time at which it was first reported not to wait any more; 0 for those
-that deploy without one, because a later delivery may come without the deployment."""
+that deploy without one, because a later delivery may come without the deployment. While a job waits, the time is empty,
+or the negative time at which GitHub sent that it waits: what was sent before, and comes after, approves nothing."""
 
 _RECORD = (
     COUNT
@@ -103,7 +106,7 @@ local function buckets(member)
 end
 local newest
 redis.call('DEL', KEYS[5])
-for i = 1, #ARGV, 14 do
+for i = 1, #ARGV, 15 do
     local id, status, row, ended, waited = ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3], ARGV[i + 4]
     local over = KEYS[2] .. ':' .. id
     if waited ~= '' and redis.call('EXISTS', over) == 0 then
@@ -131,12 +134,15 @@ for i = 1, #ARGV, 14 do
         end
     elseif redis.call('EXISTS', over) == 0 then
         local stored = redis.call('HGET', KEYS[1], id)
-        local approved = false
-        if stored and status == 'queued' then
+        local follows = status == 'running' or not stored
+        if not follows then
             local readable, known = pcall(cmsgpack.unpack, stored)
-            approved = readable and type(known) == 'table' and known[2] == 'queued'
+            if readable and type(known) == 'table' and known[2] == 'queued' then
+                local sent, before = tonumber(ARGV[i + 14]), tonumber(known[SENT])
+                if sent and before then follows = sent >= before else follows = status == 'queued' end
+            end
         end
-        if status == 'running' or not stored or approved then
+        if follows then
             redis.call('HSET', KEYS[1], id, row)
         end
     end
@@ -155,12 +161,34 @@ if newest then
 end
 """
 )
-"""A job that a runner took is counted when its start is first known: by the delivery of its start, or of its end."""
+"""A job that a runner took is counted when its start is first known: by the delivery of its start, or of its end.
+
+GitHub sends `queued`, or nothing, then `waiting`, then `queued` once a person has approved, and any of them may come
+late. What was sent last holds, by the dates of the deliveries (`github.deliveries.dated`): a late `waiting` hides no
+demand, and a late first `queued` approves nothing. Without both dates `queued` holds, whichever came last: taken
+wrongly for demand, a job costs an idle runner until it is approved; taken wrongly for held, it would get no runner, and
+only a runner ends that."""
 
 
 def _taken(member: bytes) -> tuple[int, int]:
     job_id, runner_id = member.split()
     return int(job_id), int(runner_id)
+
+
+class DeliveredStatus(NamedTuple):
+    """What a delivery shows of a job's approval.
+
+    Attributes:
+        job_id: of the job.
+        status: as GitHub names it.
+        deploys: whether the delivery shows a deployment.
+        sent_at: when GitHub sent it (epoch seconds), as of `Job`.
+    """
+
+    job_id: int
+    status: str
+    deploys: bool
+    sent_at: float | None = None
 
 
 class Demand:
@@ -174,18 +202,18 @@ class Demand:
             .replace("MONTH", str(ENDED_SECONDS))
             .replace("MOST", str(MOST_ENDED))
             .replace("TRIMMED", str(TRIMMED_AT_ONCE))
+            .replace("SENT", str(Job._fields.index("sent_at") + 1))
         )
         self._approvals_script: Any = redis.register_script(_APPROVALS.replace("3600", str(OVER_SECONDS)))
 
     async def approvals(
-        self, installation: int, delivered: Sequence[tuple[int, str, bool]], now: float
+        self, installation: int, delivered: Sequence[DeliveredStatus], now: float
     ) -> dict[int, float | None]:
         """Records which jobs wait for an approval or deploy, and returns those that do or did.
 
         Args:
             installation: the installation.
-            delivered: the jobs' ids, their statuses as GitHub names them, and whether the delivery shows a deployment,
-                in the order of the deliveries.
+            delivered: in the order in which the deliveries came.
             now: the time of an approval that is first reported now (epoch seconds).
 
         Returns:
@@ -194,12 +222,12 @@ class Demand:
         if not delivered:
             return {}
         args: list[str | float] = [repr(now), WAITED_SECONDS]
-        for job_id, status, deploys in delivered:
-            args += [str(job_id), status, "1" if deploys else ""]
+        for each in delivered:
+            args += [str(each.job_id), each.status, "1" if each.deploys else "", _date(each.sent_at)]
         rows: Any = await self._approvals_script(keys=[keys.approval(installation)], args=args)
         return {
-            job_id: None if row == b"" else float(row)
-            for (job_id, _, _), row in zip(delivered, rows, strict=True)
+            each.job_id: None if row == b"" or row.startswith(b"-") else float(row)
+            for each, row in zip(delivered, rows, strict=True)
             if row is not None
         }
 
@@ -227,7 +255,7 @@ class Demand:
             args += ["" if pool is None else str(waited)]
             for name in ("jobs", "waited_seconds", f"{WAIT_PREFIX}{bucket_of(waited)}", "longest_wait"):
                 args += [history_field(now, name, pool or ""), other_history_field(now, name)]
-            args.append(_member(job))
+            args += [_member(job), _date(job.sent_at)]
         if args:
             named = [
                 keys.jobs(installation),
@@ -403,6 +431,10 @@ def _encoded(job: Job) -> bytes:
     texts = {name: getattr(job, name)[:LONGEST_TEXT] for name in cut}
     labels = tuple(label[:LONGEST_TEXT] for label in job.labels[:MOST_LABELS])
     return _jobs.encode(job._replace(labels=labels, **texts))
+
+
+def _date(at: float | None) -> str:
+    return "" if at is None else repr(at)
 
 
 def _member(job: Job) -> str:

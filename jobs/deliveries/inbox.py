@@ -14,7 +14,7 @@ from ghapp.deliveries.log_store import arrived_at
 from ghapp.deliveries.metrics import CHECK_REQUESTS, DELIVERIES, DELIVERIES_GIVEN_UP
 from ghapp.deliveries.store import Entry
 from ghapp.errors import GhappError
-from ghapp.github.deliveries import KNOWN, Delivery, WorkflowJob, decode
+from ghapp.github.deliveries import KNOWN, Delivery, WorkflowJob, dated, decode
 from ghapp.log import logger
 from ghapp.queue.jobs import JobName, enqueue
 from ghapp.runners import observations
@@ -23,7 +23,7 @@ from ghapp.runners.evidence import Evidence, Fold
 from ghapp.store.metric_counters import CounterBatch
 from ghapp.workflow_jobs.job import HOSTED_GROUP, Job, known_status
 from ghapp.workflow_jobs.job_steps import JobSteps
-from ghapp.workflow_jobs.store import OVER_SECONDS
+from ghapp.workflow_jobs.store import OVER_SECONDS, DeliveredStatus
 from jobs.context import JobContext, configured, open_context
 from jobs.deaths.job_deaths import enqueue_ended, enqueue_run_again, enqueue_suspicious
 from jobs.deliveries.check_run_events import handle_check_event
@@ -115,7 +115,7 @@ async def _take_effect(
     for entry, (event, delivery) in zip(entries, deliveries, strict=True):
         installation = delivery.installation
         if event == "workflow_job" and delivery.workflow_job is not None and installation is not None:
-            by_installation[installation.id].append((entry, delivery, delivery.workflow_job))
+            by_installation[installation.id].append((entry, delivery, dated(delivery.workflow_job, entry.guid)))
     for _, delivery in deliveries:
         left_out += delivery.left_out
     await _take_effect_on_orgs(context, deliveries, counters)
@@ -125,7 +125,7 @@ async def _take_effect(
         current = await _current(context, installation_id, delivered, now)
         payload = [job for _, job in current]
         approvals = await context.demand.approvals(
-            installation_id, [(job.id, job.status, job.deploys) for job in payload], now
+            installation_id, [DeliveredStatus(job.id, job.status, job.deploys, job.sent_at) for job in payload], now
         )
         for scope, share in (await shares_of(context, installation_id, current)).items():
             await _jobs_take_effect(context, scope, share, approvals, now, counters)
@@ -295,6 +295,7 @@ def _job(delivery: Delivery, payload: WorkflowJob, now: float) -> Job:
         deploys=payload.deploys,
         head_branch=payload.head_branch or "",
         actor=delivery.sender.login if delivery.sender is not None else "",
+        sent_at=payload.sent_at if status == "queued" else None,
     )
 
 

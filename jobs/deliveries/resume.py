@@ -49,12 +49,12 @@ async def resume_by_button(context: JobContext, installation_id: int, by: str, u
     if not await Checks(client, repository).is_admin(by, user_id):
         refused = entry._replace(result=f"refused: not an admin of {repository}")
         await context.audit.record(installation.id, refused, Trail.ATTEMPTS)
-        _log_press(installation, by, refused.result)
+        _show_press(context, installation, by, refused.result)
         return False
     async with context.audit.change(installation.id, entry) as outcome:
         has_restarted = await _restart(context, installation, by, until)
         outcome.set("restarted" if has_restarted else "nothing to restart", has_effect=has_restarted)
-    _log_press(installation, by, outcome.result)
+    _show_press(context, installation, by, outcome.result)
     return True
 
 
@@ -69,9 +69,10 @@ async def _restart(context: JobContext, installation: Installation, by: str, unt
     counts = counts_for(pools, done.proving, rules, policy.fuse, DecisionInputs(survey, now))
     await publish_fuse_changes(context, installation, done.proving, counts, now)
     await context.schedule.due_at(installation.id, now)
-    enqueue_report_if_wanted(context, installation)
     return bool(done)
 
 
-def _log_press(installation: Installation, by: str, result: str) -> None:
+def _show_press(context: JobContext, installation: Installation, by: str, result: str) -> None:
+    """Logs the outcome, once it is recorded, and has it shown where the button was pressed."""
     log.info("button used", installation=installation.id, org=installation.org, button="resume", by=by, result=result)
+    enqueue_report_if_wanted(context, installation)

@@ -29,7 +29,7 @@ from ghapp.report.fleet import FleetView, PressedButton
 from ghapp.report.fleet_report import report_on
 from ghapp.report.metrics import REPORTS
 from ghapp.settings import Settings
-from ghapp.store.audit import BEGUN, Channel
+from ghapp.store.audit import BEGUN, AuditEntry, Channel, Trail
 from ghapp.store.presses import QUEUED
 from jobs.checks.publisher import POSTED, CheckRunOutcome, open_checks, outcome_of, publish, retry_after
 from jobs.context import JobContext
@@ -40,12 +40,12 @@ from jobs.pods.cluster_summary import leaks_of, summarize_cluster
 log = logger(__name__)
 
 PRESSED_SECONDS = 600.0
-"""How long the outcome of a button stays in the report."""
+"""How long the outcome of a button stays in the report, from when it is known."""
 
 _BUTTONS = {each.identifier: each.label for each in (SWEEP, RESUME)}
 
 ENTRIES_LOOKED_AT = 20
-"""Of the audit log: others may have changed something since the press."""
+"""Of each trail of the audit log: others may have changed something since the press."""
 
 
 WHYS: Mapping[CheckRunOutcome, str] = {
@@ -139,12 +139,19 @@ async def _fleet(
 
 
 async def _pressed(context: JobContext, installation: Installation, now: float) -> PressedButton | None:
-    """Returns the last press of a button of the check run, once its outcome is known, and for some minutes."""
-    for each in await context.audit.latest(installation.id, ENTRIES_LOOKED_AT):
-        label = _BUTTONS.get(each.action) if each.channel == Channel.CHECK_RUN else None
-        if label is not None and each.result not in (QUEUED, BEGUN) and 0.0 <= now - each.at < PRESSED_SECONDS:
-            return PressedButton(each.why or label, each.at, each.who, each.result)
-    return None
+    """Returns the press of a button of the check run whose outcome was known last, also a refused one, for minutes."""
+    trails = (Trail.CHANGES, Trail.ATTEMPTS)
+    entries = [each for of in trails for each in await context.audit.latest(installation.id, ENTRIES_LOOKED_AT, of)]
+    known = [each for each in entries if each.channel == Channel.CHECK_RUN and each.action in _BUTTONS]
+    known = [each for each in known if each.result not in (QUEUED, BEGUN)]
+    last = max((each for each in known if 0.0 <= now - _known_at(each) < PRESSED_SECONDS), key=_known_at, default=None)
+    if last is None:
+        return None
+    return PressedButton(last.why or _BUTTONS[last.action], last.at, last.who, last.result)
+
+
+def _known_at(entry: AuditEntry) -> float:
+    return entry.at if entry.ended_at is None else entry.ended_at
 
 
 async def _deaths_of_jobs(context: JobContext, installation: Installation, now: float) -> list[DeathSummary]:

@@ -113,7 +113,7 @@ async def _conclude(
         swept = replace(swept, losses=losses)
     if is_awaited:
         outcome_of = partial(_outcome, swept=swept, began=began)
-        await context.presses.conclude(installation.id, SWEEP_TOPIC, outcome_of, swept.losses)
+        await context.presses.conclude(installation.id, SWEEP_TOPIC, outcome_of, swept.losses, context.clock())
     return swept
 
 

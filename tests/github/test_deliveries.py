@@ -14,6 +14,8 @@ from ghapp.github.deliveries import (
     InstalledAccount,
     Repository,
     RequestedAction,
+    WorkflowJob,
+    dated,
     decode,
     encode,
     parse,
@@ -107,3 +109,19 @@ def test_what_is_used_of_a_payload_is_kept_and_nothing_else(event, payload, deli
     read = parse(event, msgspec.json.encode(payload), "application/json")
     assert read == delivery
     assert decode(encode(read)) == delivery
+
+
+@pytest.mark.parametrize(
+    ("guid", "at"),
+    [
+        ("4d8ed510-a74e-11f1-9e4b-bb84feffa688", datetime(2026, 9, 3, 4, 16, 57, 569_000, UTC)),
+        ("72D3162E-CC78-11E3-81AB-4C9367DC0958", datetime(2014, 4, 25, 12, 52, 24, 582_507, UTC)),
+        ("4d8ed510-a74e-41f1-9e4b-bb84feffa688", None),
+        ("first", None),
+        ("", None),
+    ],
+    ids=["of a job created in that second", "of GitHub's documentation", "of random digits", "no UUID", "empty"],
+)
+def test_a_delivery_has_the_date_of_its_guid(guid, at):
+    job = dated(WorkflowJob(1, "queued", sent_at=7.0), guid)
+    assert (job.id, job.sent_at) == (1, None if at is None else pytest.approx(at.timestamp(), abs=1e-5))

@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from ghapp.report.check_run import PRESS
 from ghapp.report.check_run_state import (
     HOUR,
     MOST_AN_HOUR,
@@ -130,6 +131,44 @@ def test_changes_without_an_incident_are_counted_by_kind_for_an_hour():
     assert changes_after(known, REPORT, NOW) == ((NOW - 9, "slow"), (NOW, "slow"), (NOW - 9, "offline"))
     assert changes_after(POSTED._replace(urgent=REPORT.urgent), REPORT, NOW) == ()
     assert changes_after(POSTED, incident, NOW) == ()
+
+
+QUIET = POSTED._replace(digest="other", urgent=REPORT.urgent, at=NOW - REFRESH_SECONDS + MICROSECOND, is_incident=False)
+"""A check run whose next refresh is almost due, and which differs from the report in nothing urgent."""
+
+SHOWN = QUIET._replace(urgent=(*REPORT.urgent, (PRESS, "mona")))
+
+
+@pytest.mark.parametrize(
+    ("posted", "pressed", "step"),
+    [
+        (QUIET, "mona", CheckRunStep.UPDATE),
+        (OFTEN._replace(urgent=REPORT.urgent), "mona", CheckRunStep.UPDATE),
+        (OFTEN, "mona", CheckRunStep.UPDATE),
+        (OFTEN._replace(urgent=SHOWN.urgent), "lisa", CheckRunStep.UPDATE),
+        (SHOWN, "mona", CheckRunStep.NOTHING),
+        (SHOWN, None, CheckRunStep.NOTHING),
+        (SHOWN._replace(is_incident=True), None, CheckRunStep.NOTHING),
+        (SHOWN._replace(at=NOW - REFRESH_SECONDS), None, CheckRunStep.UPDATE),
+        (SHOWN._replace(urgent=(*ANOTHER, (PRESS, "mona"))), None, CheckRunStep.UPDATE),
+        (OFTEN._replace(urgent=(*ANOTHER, (PRESS, "mona"))), None, CheckRunStep.NOTHING),
+    ],
+    ids=[
+        *("an outcome appears", "after six other changes", "with a seventh change", "another outcome"),
+        *("it is shown", "it vanishes", "it vanishes in an incident", "it vanishes with the next numbers"),
+        *("it vanishes with an urgent change", "it vanishes with a seventh change"),
+    ],
+)
+def test_the_outcome_of_a_button_is_posted_at_once_and_vanishes_with_the_next_post(posted, pressed, step):
+    urgent = REPORT.urgent if pressed is None else (*REPORT.urgent, (PRESS, pressed))
+    report = SimpleNamespace(**{**vars(REPORT), "urgent": urgent})
+    assert next_of(CheckRunState(posted, HEAD), report, NOW) is step
+
+
+def test_presses_do_not_count_to_the_six_changes_of_a_busy_hour():
+    pressed = SimpleNamespace(urgent=((PRESS, "mona"),), is_incident=False)
+    assert changes_after(POSTED, pressed, NOW) == ()
+    assert changes_after(POSTED._replace(urgent=pressed.urgent), REPORT, NOW) == ((NOW, "slow"),)
 
 
 def test_the_record_keeps_six_changes_of_a_kind():

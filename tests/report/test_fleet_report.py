@@ -14,8 +14,8 @@ from ghapp.installations.pool_matching import ALL_POOLS as WHOLE
 from ghapp.pods.blockers import Blocker
 from ghapp.pods.phantom_kinds import ADVICE, Phantom, PhantomKind, PhantomReason
 from ghapp.remediation.fuse import FUSE_REASONS, Fuse, FuseReason, Position
-from ghapp.report.check_run import LONGEST, RESUME, SWEEP, Conclusion, resume_of, resumes_until
-from ghapp.report.fleet import FleetView
+from ghapp.report.check_run import LONGEST, PRESS, RESUME, SWEEP, Conclusion, resume_of, resumes_until
+from ghapp.report.fleet import FleetView, PressedButton
 from ghapp.report.fleet_report import report_on
 from ghapp.runners.deletion_progress import Deletion
 from ghapp.runners.next_attempt import NextAttempt
@@ -658,6 +658,17 @@ def test_what_is_wrong_is_posted_at_once_and_the_turnover_of_a_busy_fleet_is_not
     before, after = report_on(fleet(online(1), online(2)), NOW), report_on(fleet_of(*runners, **changes), NOW)
     assert before.digest != after.digest
     assert (before.urgent != after.urgent) is is_urgent
+
+
+def test_the_outcome_of_a_button_is_news_of_a_kind_of_its_own():
+    press = PressedButton("Sweep now", NOW - 5, "mona", "found no suspect")
+    before, after, later = (
+        dict(report_on(fleet_of(online(1), pressed=each), NOW).urgent)
+        for each in (None, press, press._replace(outcome="found 1 suspect"))
+    )
+    assert after.keys() - before.keys() == {PRESS}
+    assert {kind for kind in after if after[kind] != before.get(kind)} == {PRESS}
+    assert {kind for kind in after if after[kind] != later[kind]} == {PRESS}
 
 
 def test_each_step_of_a_loss_is_posted_at_once():

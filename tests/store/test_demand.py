@@ -6,7 +6,7 @@ from ghapp.gate.shard_status import TakenJob
 from ghapp.store import keys
 from ghapp.workflow_jobs import store
 from ghapp.workflow_jobs.job import HOSTED_GROUP, Job, JobSearch, PullReference
-from ghapp.workflow_jobs.store import Demand
+from ghapp.workflow_jobs.store import DeliveredStatus, Demand
 
 NOW = 1_790_000_000.0
 
@@ -239,27 +239,33 @@ async def test_an_unreadable_row_is_not_overwritten(redis):
 
 async def test_a_job_is_approved_when_it_is_first_reported_not_to_wait_any_more(redis):
     demand = Demand(redis)
-    assert await demand.approvals(7, [(1, "waiting", True), (2, "queued", False)], NOW) == {1: None}
-    assert await demand.approvals(7, [(1, "waiting", False)], NOW + 1) == {1: None}
-    assert await demand.approvals(7, [(1, "queued", True), (2, "in_progress", False)], NOW + 90_000) == {
-        1: NOW + 90_000
-    }
+    assert await demand.approvals(
+        7, [DeliveredStatus(1, "waiting", True), DeliveredStatus(2, "queued", False)], NOW
+    ) == {1: None}
+    assert await demand.approvals(7, [DeliveredStatus(1, "waiting", False)], NOW + 1) == {1: None}
+    assert await demand.approvals(
+        7, [DeliveredStatus(1, "queued", True), DeliveredStatus(2, "in_progress", False)], NOW + 90_000
+    ) == {1: NOW + 90_000}
     for status in ("queued", "in_progress", "completed", "waiting"):  # a repeated or late delivery changes nothing
-        assert await demand.approvals(7, [(1, status, False)], NOW + 90_001) == {1: NOW + 90_000}
+        assert await demand.approvals(7, [DeliveredStatus(1, status, False)], NOW + 90_001) == {1: NOW + 90_000}
     assert await redis.ttl(f"{keys.approval(7)}:1") == store.OVER_SECONDS
-    assert await demand.approvals(8, [(1, "queued", False)], NOW) == {}
+    assert await demand.approvals(8, [DeliveredStatus(1, "queued", False)], NOW) == {}
     assert await demand.approvals(7, [], NOW) == {}
 
 
 async def test_a_job_that_deploys_is_known_as_such_whichever_delivery_shows_it(redis):
     demand = Demand(redis)
-    assert await demand.approvals(7, [(1, "queued", True)], NOW) == {1: 0.0}
-    assert await demand.approvals(7, [(1, "in_progress", False)], NOW + 5) == {1: 0.0}
-    assert await demand.approvals(7, [(1, "completed", False), (2, "completed", False)], NOW + 9) == {1: 0.0}
+    assert await demand.approvals(7, [DeliveredStatus(1, "queued", True)], NOW) == {1: 0.0}
+    assert await demand.approvals(7, [DeliveredStatus(1, "in_progress", False)], NOW + 5) == {1: 0.0}
+    assert await demand.approvals(
+        7, [DeliveredStatus(1, "completed", False), DeliveredStatus(2, "completed", False)], NOW + 9
+    ) == {1: 0.0}
     assert 0 < await redis.ttl(f"{keys.approval(7)}:1") <= 3600
 
 
 async def test_a_wait_for_an_approval_that_is_delivered_late_is_one(redis):
     demand = Demand(redis)
-    assert await demand.approvals(7, [(1, "queued", True), (1, "waiting", True)], NOW) == {1: None}
-    assert await demand.approvals(7, [(1, "in_progress", True)], NOW + 5) == {1: NOW + 5}
+    assert await demand.approvals(
+        7, [DeliveredStatus(1, "queued", True), DeliveredStatus(1, "waiting", True)], NOW
+    ) == {1: None}
+    assert await demand.approvals(7, [DeliveredStatus(1, "in_progress", True)], NOW + 5) == {1: NOW + 5}

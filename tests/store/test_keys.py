@@ -59,7 +59,7 @@ from ghapp.store.quarantine import Quarantine
 from ghapp.store.sessions import Sessions, SignInAttempt
 from ghapp.workflow_jobs import store as demand
 from ghapp.workflow_jobs.job import PullReference
-from ghapp.workflow_jobs.store import Demand, QueueChecks
+from ghapp.workflow_jobs.store import DeliveredStatus, Demand, QueueChecks
 from tests.store import keys_page, test_garbage
 from tests.store.rows import samples
 from tests.store.rows.samples import NAMESPACE, NOW, ORG, POOL, filled
@@ -140,7 +140,7 @@ async def write_the_rest(redis):
     await MetricCounters(redis).shard_label(ORG, POOL, "pink")
     over = filled(samples.Job)._replace(id=99, status="over", ended_at=NOW, runner_group="", waiting=False)
     await Demand(redis).record(ORG, [over])
-    await Demand(redis).approvals(ORG, [(1, "waiting", False)], NOW)
+    await Demand(redis).approvals(ORG, [DeliveredStatus(1, "waiting", False)], NOW)
     for each in range(check_creations.A_MINUTE + 1):
         await CheckCreations(redis).take(ORG, str(each), 1.0, NOW)
     await Budget(redis, lambda: NOW).enter(ORG + 1, CallLimits(points_a_minute=5, turn="1"), 5)

@@ -116,7 +116,8 @@ async def away(redis):
 
 
 @pytest.fixture
-async def http(away, times, redis, asked, pools, mode, worker):
+def replica(away, times, redis, asked, pools, mode, worker):
+    """Builds a web application over the same Redis, with empty caches."""
     settings = Settings.read(
         {
             "GHAPP_APP_ID": "1",
@@ -131,10 +132,14 @@ async def http(away, times, redis, asked, pools, mode, worker):
             installation, runner_id = args
             await Runners(redis).revise(installation, {runner_id: lambda evidence: worker(evidence, times[0])})
 
-    secret, token = await Tokens(redis).create("t", ("acme",), ("read",), NOW)
     policy = replace(settings.policy, remediation=replace(settings.policy.remediation, mode=mode))
-    application = build(replace(settings, pools=pools, policy=policy), away, ask_for, lambda: times[0])
-    transport = httpx.ASGITransport(application)
+    return lambda: build(replace(settings, pools=pools, policy=policy), away, ask_for, lambda: times[0])
+
+
+@pytest.fixture
+async def http(replica, redis):
+    secret, token = await Tokens(redis).create("t", ("acme",), ("read",), NOW)
+    transport = httpx.ASGITransport(replica())
     headers = {"authorization": f"Bearer {secret}"}
     hooks = {"response": [validated_against_the_description]}
     async with httpx.AsyncClient(

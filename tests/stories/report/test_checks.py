@@ -14,6 +14,7 @@ from ghapp.errors import GitHubUnavailableError
 from ghapp.installations.pool_matching import ALL_POOLS
 from ghapp.remediation.fuse import Fuse, FuseReason, Position
 from ghapp.remediation.pause import Pause
+from ghapp.report.markdown import prose
 from ghapp.report.store import Reports
 from ghapp.store.audit import AuditEntry, Channel, Trail
 from ghapp.store.presses import SWEEP_TOPIC
@@ -92,6 +93,24 @@ async def test_the_outcome_of_sweep_now_is_shown_where_it_was_pressed_for_ten_mi
         await app.pass_(601)
         await sweep(app)
         assert "Sweep now" not in (await reported(app))["output"]["summary"]
+
+
+async def test_an_outcome_that_is_known_late_is_shown_for_ten_minutes_from_then(story):
+    async with story(config=CONFIG) as app:
+        await sweep(app)
+        await report(app)
+        entry = AuditEntry(app.clock(), "mona", Channel.CHECK_RUN, "sweep", "", "", "")
+        await app.context.presses.begin(app.installation, SWEEP_TOPIC, entry)
+        await app.pass_(1_200)
+        assert "Sweep now" not in (await reported(app))["output"]["summary"], "as while the rate limit holds sweeps up"
+        await sweep(app)
+        known_at = app.clock()
+        shown = []
+        for at in (0, 599, 600):
+            await app.pass_(known_at + at - app.clock())
+            await app.context.reports.request_repost(app.installation)
+            shown.append("**Sweep now**, pressed by `mona`" in (await reported(app))["output"]["summary"])
+        assert shown == [True, True, False]
 
 
 async def test_ordinary_changes_are_posted_six_times_an_hour_and_a_loss_at_once(story):
@@ -466,6 +485,9 @@ async def test_github_is_asked_whether_who_presses_resume_is_an_admin(story, by,
         (entry,) = [each for of in Trail for each in await app.context.audit.latest(app.installation, 10, of)]
         assert [entry] == await app.context.audit.latest(app.installation, 10, trail)
         assert (entry.who, entry.channel, entry.action, entry.result) == (by, "check run", "resume", result)
+        await report(app)
+        summary = check_runs(app, "api")[check_run]["output"]["summary"]
+        assert f"**Resume**, pressed by `{by}` {time_of(entry.at, app.clock())}: {prose(result)}." in summary
 
 
 async def test_while_github_does_not_answer_who_pressed_is_asked_again(story):
@@ -484,6 +506,20 @@ async def test_while_github_does_not_answer_who_pressed_is_asked_again(story):
         (refused, again) = await app.context.audit.latest(app.installation, 10, Trail.ATTEMPTS)
         assert (changed.result, again.result) == ("restarted", "nothing to restart")
         assert refused.result.startswith("refused: ")
+
+
+@pytest.mark.parametrize(("user", "pressed"), [(101, "nothing to restart"), (102, "refused: not an admin")])
+async def test_a_press_without_effect_is_shown_like_others_and_has_the_report_posted(story, user, pressed):
+    async with story(config=CONFIG) as app:
+        await sweep(app)
+        await report(app)
+        assert waiting(app, "report") == []
+        await resume_by_button(app.context, app.installation, "mona", user, 2)
+        assert waiting(app, "report") == [f"report-{app.installation}"]
+        assert (
+            f"**Resume**, pressed by `mona` {time_of(app.clock(), app.clock())}: {pressed}"
+            in ((await reported(app))["output"]["summary"])
+        )
 
 
 async def test_a_fuse_resumed_by_command_is_published_once_by_the_next_decision(story):

@@ -6,12 +6,15 @@ import asyncio
 from dataclasses import replace
 from unittest.mock import AsyncMock
 
+import httpx
 import pytest
 
+from ghapp.cli.api_client import ApiClient
 from ghapp.remediation import store as fuses
 from ghapp.remediation.fuse import Fuse, FuseReason, Position
 from ghapp.remediation.pause import Pause
 from ghapp.remediation.store import Fuses
+from ghapp.report.documents import pause_in_words
 from ghapp.report.remaining_losses import RemainingLoss, RemainingLosses
 from ghapp.store.audit import AuditEntry, AuditLog, Channel, Trail
 from ghapp.store.presses import SWEEP_TOPIC, Press, Presses, check_topic
@@ -41,7 +44,8 @@ async def paused(http):
 
 @pytest.mark.parametrize(("body", "pool"), [({"why": "a move"}, "*"), ({"why": "a move", "pool": POOL}, POOL)])
 async def test_a_pause_takes_effect_at_once_and_has_its_author_and_reason(admin, redis, body, pool):
-    assert (await admin.post("/v1/orgs/acme/pause", json=body)).status_code == 204
+    answer = await admin.post("/v1/orgs/acme/pause", json=body)
+    assert (answer.status_code, answer.json()["result"], answer.json()["pause"]["pool"]) == (200, "paused", pool)
     assert await paused(admin) is True
     pause = (await Fuses(redis).pauses(INSTALLATION))[pool]
     assert (pause.who, pause.why, pause.at) == (named(admin), "a move", NOW)
@@ -52,21 +56,60 @@ async def test_a_resume_clears_pauses_restarts_stopped_fuses_and_makes_a_sweep_d
     await admin.post("/v1/orgs/acme/pause", json={"why": "a move"})
     await Fuses(redis).save(INSTALLATION, POOL, None, Fuse(Position.STOPPED, since=NOW - 60))
     answer = await admin.post("/v1/orgs/acme/resume")
-    assert answer.json() == {"ended": ["*"], "proving": [POOL], "reaping": []}
+    (pause,) = answer.json().pop("pauses")
+    assert answer.json() == {"ended": ["*"], "pauses": [pause], "proving": [POOL], "reaping": []}
+    assert (pause["pool"], pause["who"], pause["why"], pause["until"]) == ("*", named(admin), "a move", None)
     assert await paused(admin) is False
     fuse = (await Fuses(redis).all(INSTALLATION))[POOL]
     assert (fuse.position, fuse.reason, fuse.by) == (Position.PROVING, FuseReason.RESUMED, named(admin))
     assert await Schedule(redis).next(INSTALLATION) == NOW
 
 
+class Alternating(httpx.AsyncBaseTransport):
+    """Sends the reads to one web application, and the changes to another: a load balancer of requests."""
+
+    def __init__(self, reads, changes):
+        self._to = {"GET": httpx.ASGITransport(reads), "POST": httpx.ASGITransport(changes)}
+
+    async def handle_async_request(self, request):
+        return await self._to[request.method].handle_async_request(request)
+
+
+async def test_commands_over_two_replicas_print_what_was_done_and_not_a_copy_of_before(admin, redis, replica):
+    reads, changes = replica(), replica()
+    await Fuses(redis).save(INSTALLATION, "*", None, Fuse(Position.STOPPED, since=NOW - 60))
+    async with httpx.AsyncClient(
+        transport=Alternating(reads, changes), base_url="http://ghapp", headers=admin.headers
+    ) as client:
+        commands, end = ApiClient(client, None), "`ghapp resume acme` ends it"
+        held = (await client.get("/v1/orgs/acme/overview")).json()["held"]
+        assert [each["kind"] for each in held] == ["fuse stopped"], "the copy of the reads is warm, without a pause"
+        done = await commands.pause("acme", None, "maintenance", None)
+        words = pause_in_words((await Fuses(redis).pauses(INSTALLATION))["*"])
+        assert done == [f"paused: acme, {words}", end]
+        again = await commands.pause("acme", None, "maintenance", None)
+        assert again == [f"already paused: acme, {words}", end]
+    async with httpx.AsyncClient(
+        transport=Alternating(replica(), changes), base_url="http://ghapp", headers=admin.headers
+    ) as client:
+        held = (await client.get("/v1/orgs/acme/overview")).json()["held"]
+        assert [each["kind"] for each in held] == ["pause", "fuse stopped"], "the copy of before, with both"
+        assert await ApiClient(client, None).resume("acme", None) == [
+            f"resumed: acme, paused {words}",
+            "fuse restarted, now proving: acme, all pools",
+        ]
+        held = (await client.get("/v1/orgs/acme/overview")).json()["held"]
+        assert [each["kind"] for each in held] == ["pause", "fuse stopped"], "it is still the copy of before"
+
+
 async def test_a_pause_may_have_an_end(admin, redis, monkeypatch):
     monkeypatch.setattr(fuses, "redis_time", AsyncMock(return_value=NOW))
-    assert (await admin.post("/v1/orgs/acme/pause", json={"why": "a move", "for_seconds": 60})).status_code == 204
+    assert (await admin.post("/v1/orgs/acme/pause", json={"why": "a move", "for_seconds": 60})).status_code == 200
     assert (await Fuses(redis).pauses(INSTALLATION))["*"].until == NOW + 60
 
 
 @pytest.mark.parametrize(
-    ("seconds", "status"), [(59.9, 400), (60, 204), (2_592_000, 204), (2_592_001, 400), ("2h", 400)]
+    ("seconds", "status"), [(59.9, 400), (60, 200), (2_592_000, 200), (2_592_001, 400), ("2h", 400)]
 )
 async def test_an_end_is_a_minute_to_thirty_days_away(admin, seconds, status):
     answer = await admin.post("/v1/orgs/acme/pause", json={"why": "a move", "for_seconds": seconds})
@@ -116,7 +159,7 @@ async def test_a_pause_that_is_running_is_extended_with_an_entry_of_its_own(admi
     monkeypatch.setattr(fuses, "redis_time", AsyncMock(return_value=NOW))
     first = Pause("lisa", "a move", NOW - 60, NOW + 120)
     await Fuses(redis).pause(INSTALLATION, "*", first)
-    assert (await admin.post("/v1/orgs/acme/pause", json={"for_seconds": 14_400})).status_code == 204
+    assert (await admin.post("/v1/orgs/acme/pause", json={"for_seconds": 14_400})).status_code == 200
     assert await Fuses(redis).pauses(INSTALLATION) == {"*": replace(first, until=NOW + 14_400)}
     (entry,) = await AuditLog(redis).latest(INSTALLATION, 10)
     assert (entry.who, entry.action, entry.result) == (named(admin), "pause", "extended")
@@ -132,7 +175,7 @@ async def test_a_new_pause_needs_a_reason(admin, redis):
 
 async def test_a_repeated_pause_is_idempotent(admin, redis, times):
     for _ in range(2):
-        assert (await admin.post("/v1/orgs/acme/pause", json={"why": "a move"})).status_code == 204
+        assert (await admin.post("/v1/orgs/acme/pause", json={"why": "a move"})).status_code == 200
         times[0] += 5
     assert (await Fuses(redis).pauses(INSTALLATION))["*"].at == NOW
 
@@ -257,6 +300,6 @@ async def test_an_overview_is_prepared_once_for_all_who_ask_and_again_when_somet
     answers = await asyncio.gather(*(admin.get("/v1/orgs/acme/overview") for _ in range(5)))
     assert (len(judged), len({each.content for each in answers})) == (1, 1)
     assert answers[0].json()["held"] == []
-    assert (await admin.post("/v1/orgs/acme/pause", json={"why": "a move"})).status_code == 204
+    assert (await admin.post("/v1/orgs/acme/pause", json={"why": "a move"})).status_code == 200
     (held,) = (await admin.get("/v1/orgs/acme/overview")).json()["held"]
     assert (held["kind"], len(judged)) == ("pause", 2), "what the same process changed is shown at once"

@@ -69,6 +69,8 @@ DATED = {
     ("DeployBody", "deployed_at"),
     ("DeadDeliveryDocument", "at"),
     ("GateAnswer", "observed_at"),
+    ("PauseDocument", "since"),
+    ("PauseDocument", "until"),
     ("PhantomDocument", "since"),
     ("LeakDocument", "at"),
     ("PoolQueueDocument", "oldest_queued_at"),
