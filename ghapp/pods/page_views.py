@@ -45,7 +45,7 @@ def cluster_view(summary: ClusterSummary, reaped: int, now: float) -> ClusterVie
     parts = [
         counted(len(summary.phantoms), "phantom"),
         f"{counted(reaped, 'leaked pod')} deleted within a day",
-        f"{counted(len(summary.deaths), 'runner pod')} died within a week",
+        f"{counted(len(summary.deaths), 'runner')} died within a week",
     ]
     shown = summary.phantoms[:MOST_PHANTOMS]
     lines = tuple(_line(each, summary, now) for each in shown)

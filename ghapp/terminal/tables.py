@@ -19,6 +19,7 @@ from rich.text import Text
 
 from ghapp.deaths.cause import HAPPENED, Cause
 from ghapp.deaths.post_mortem import APART_SECONDS
+from ghapp.deaths.texts import memory_text
 from ghapp.installations.pool_matching import LONGEST_POOL
 from ghapp.leaks.documents import LEAKED
 from ghapp.leaks.tick import WAITS
@@ -384,6 +385,8 @@ def post_mortem(death: Mapping[str, Any]) -> RenderableType:
     if death["pod"]:
         table.add_row("pod", death["pod"])
         table.add_row("node", death["node"] or "unknown")
+    if death["memory_limit"]:
+        table.add_row("memory", memory_text(death["cause"], visible(death["memory_limit"])))
     if (job := death["job"]) is not None:
         parts = (job["repository"], job["name"] or job["id"], job["conclusion"] or "no conclusion yet", job["html_url"])
         table.add_row("job", plain(" ".join(str(each) for each in parts if each)))

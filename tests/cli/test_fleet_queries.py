@@ -345,6 +345,13 @@ async def test_explain_says_how_old_the_answer_of_github_is(known):
     assert head.startswith("acme linux-2 (2) is healthy: Online, as of 40 s ago; pool ")
 
 
+@pytest.mark.parametrize(("limit", "shown"), [("8Gi", True), ("", False)], ids=["known", "unknown"])
+async def test_explain_has_the_memory_of_a_container_that_died(known, limit, shown):
+    await known.add_death(memory_limit=limit)
+    stdout = (await known.ask("explain", "acme", "linux-1")).stdout
+    assert (re.search(r"^ memory +limit 8Gi, reached$", stdout, re.M) is not None) is shown
+
+
 async def test_a_death_comes_before_the_state_of_its_runner(known):
     await known.add_death()
     head = (await known.ask("explain", "acme", "linux-1")).stdout.splitlines()[0]

@@ -102,7 +102,7 @@ async def test_the_overview_shows_phantoms_leaks_and_deaths_of_the_cluster(key_h
     await ClusterSummaries(redis).keep(fleet["acme"], summary)
     await Leaks(redis).reaped(fleet["acme"], filled(Orphan)._replace(namespace="runners", pod="k8s-x"), NOW - 60)
     text = (await key_holder.get("/orgs/acme")).text
-    assert "1 phantom; 1 leaked pod deleted within a day; 0 runner pods died within a week." in text
+    assert "1 phantom; 1 leaked pod deleted within a day; 0 runners died within a week." in text
     section = text.partition('id="cluster"')[2].partition('id="audit"')[0]
     command = "kubectl -n runners delete ephemeralrunner arc-1"
     leak = ("Leaked pods", "runners/k8s-x", "no claim and no job for ", '">1 min ago</time>')
