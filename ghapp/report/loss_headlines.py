@@ -62,6 +62,7 @@ def loss_headlines(fleet: FleetView, pools: Sequence[PoolView], now: float) -> I
         if pool.fuse.position is Position.STOPPED and not worst.is_stopped:
             name = fuse_name(ALL_POOLS if pool.is_whole_fuse else pool.name)
             progress += f"; {name} is stopped: {FUSE_REASONS[pool.fuse.reason]}"
+        fuse = "fuse of all pools" if pool.is_whole_fuse else "fuse"
         effect = _effect(demand[pool.name]) if pool.name in demand else ""
         if (
             not missing
@@ -82,7 +83,7 @@ def loss_headlines(fleet: FleetView, pools: Sequence[PoolView], now: float) -> I
             runners_page(pool.name, State.INVALIDATED),
             pool.name,
             f"{len(lost):,} of {counted(total, 'runner')} lost"
-            f"{'' if pool.fuse.position is Position.CLOSED else f', fuse {pool.fuse_text}'}",
+            f"{'' if pool.fuse.position is Position.CLOSED else f', {fuse} {pool.fuse.position}'}",
             len(lost),
             f"{len(lost)} lost: {progress}",
             ranks_as=HeadlineKind.UNSEEN if len(unanswered) == len(lost) and step.startswith(BY_ITSELF) else None,

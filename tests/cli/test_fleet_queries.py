@@ -349,7 +349,7 @@ async def test_explain_says_how_old_the_answer_of_github_is(known):
 async def test_explain_has_the_memory_of_a_container_that_died(known, limit, shown):
     await known.add_death(memory_limit=limit)
     stdout = (await known.ask("explain", "acme", "linux-1")).stdout
-    assert (re.search(r"^ memory +limit 8Gi, reached$", stdout, re.M) is not None) is shown
+    assert (re.search(r"^ memory +limit 8Gi, reached$", stdout, re.MULTILINE) is not None) is shown
 
 
 async def test_a_death_comes_before_the_state_of_its_runner(known):

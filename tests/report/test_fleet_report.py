@@ -95,6 +95,7 @@ def many(count, make=online):
         ([], {}, "no runner is registered"),
         ([], {"survey": survey(swept_at=None)}, "no list yet"),
         ([lost(1)], {"fuses": {"linux-4vcpu": proving()}}, "1 of 1 runner lost, fuse proving"),
+        ([lost(1)], {"fuses": {"*": proving()}}, "1 of 1 runner lost, fuse of all pools proving"),
         ([online()], {"fuses": {"a": STOPPED, "b": proving()}}, "2 fuses not closed, fuse stopped"),
         ([online()], {"org_pause": PAUSE}, "paused by mona"),
         ([online()], {"pauses": {"gpu": PAUSE, "arm": PAUSE}}, "2 pauses"),
