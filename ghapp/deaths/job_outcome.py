@@ -134,9 +134,6 @@ START_AGAIN = "start its workflow again, for example by a new commit"
 UNCHANGED = "unchanged, it may end in the same way"
 
 
-A_STEP_FAILED = "a step of the job failed"
-
-
 NOT_TO_REPEAT = frozenset({"success", "neutral", "skipped"})
 """Conclusions after which there is nothing to run again."""
 
@@ -150,8 +147,13 @@ def job_summary(job: Job, outcome: JobOutcome, now: float) -> JobSummary | None:
         return JobSummary(died, _again(job, outcome, now) if later is None else later.text, later)
     if (after := outcome.runner_after) is None or failed_by(job, outcome, now) is None:
         return None
-    ended = A_STEP_FAILED if after.a_step_failed else f"the job ended: {conclusion_text(job)}"
+    ended = _step_failed(job) if after.a_step_failed else f"the job ended: {conclusion_text(job)}"
     return JobSummary(f"{ended}; {known_of_runner(after, now)[0]}", "" if later is None else later.text, later)
+
+
+def _step_failed(job: Job) -> str:
+    name = "" if job.steps is None else job.steps.failed_step
+    return f'step "{name}" of the job failed' if name else "a step of the job failed"
 
 
 def _again(job: Job, outcome: JobOutcome, now: float) -> str:

@@ -89,6 +89,7 @@ class DeliveredSteps(msgspec.Struct, frozen=True, omit_defaults=True):
     left_open: bool = False
     begun: bool = False
     failed_steps: int = 0
+    failed_step: str = ""
 
 
 class WorkflowJob(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -6,7 +6,11 @@ from collections.abc import Iterable
 from itertools import dropwhile
 from typing import NamedTuple
 
+from ghapp.untrusted_text import one_line
+
 FAILED = ("failure", "timed_out")
+
+LONGEST_STEP = 60
 
 PREPARATION = ("Set up job", "Set up runner", "Initialize containers")
 """The runner's own steps before the first step of the job, in their order, each at most once: its set-up, its hook, the
@@ -39,12 +43,14 @@ class JobSteps(NamedTuple):
         left_open: one of them began, and its end was never reported: the runner stopped reporting.
         begun: one of the job's own steps had begun, or GitHub reports no steps at all, which proves nothing.
         failed_steps: how many ended by themselves with a failure; 0 in records that have only `failed`.
+        failed_step: name of the first of them, at most `LONGEST_STEP` characters; empty if none failed, or it has none.
     """
 
     failed: bool = False
     left_open: bool = False
     begun: bool = True
     failed_steps: int = 0
+    failed_step: str = ""
 
     @property
     def failures(self) -> int:
@@ -55,12 +61,13 @@ class JobSteps(NamedTuple):
 def job_steps(steps: Iterable[StepState]) -> JobSteps:
     """Returns what the steps of a job that is over show."""
     known = list(steps)
-    failed_steps = sum(step.conclusion in FAILED for step in known)
+    failed = sorted((step for step in known if step.conclusion in FAILED), key=lambda step: step.number)
     return JobSteps(
-        failed=failed_steps > 0,
+        failed=bool(failed),
         left_open=any(step.conclusion is None and (step.status == "in_progress" or step.started) for step in known),
         begun=not known or any(_has_begun(step) for step in _without_preparation(known)),
-        failed_steps=failed_steps,
+        failed_steps=len(failed),
+        failed_step=one_line(failed[0].name, LONGEST_STEP) if failed else "",
     )
 
 

@@ -308,7 +308,11 @@ def _with_approval(job: Job, approvals: Mapping[int, float | None]) -> Job:
 
 def _steps(payload: WorkflowJob) -> JobSteps | None:
     facts = payload.step_facts
-    return None if facts is None else JobSteps(facts.failed, facts.left_open, facts.begun, facts.failed_steps)
+    return (
+        None
+        if facts is None
+        else JobSteps(facts.failed, facts.left_open, facts.begun, facts.failed_steps, facts.failed_step)
+    )
 
 
 def _started_at(payload: WorkflowJob, now: float) -> float | None:

@@ -73,6 +73,21 @@ class TestSteps:
     def test_steps_are_reduced_to_three_facts(self, steps, facts):
         assert job_steps(steps)[:3] == facts
 
+    @pytest.mark.parametrize(
+        ("steps", "name"),
+        [
+            ([(2, "failure", "Build"), (1, "failure", "Lint")], "Lint"),
+            ([(1, "success", "Lint"), (2, "timed_out", "Build")], "Build"),
+            ([(1, "failure", "")], ""),
+            ([(1, "success", "Lint")], ""),
+            ([(1, "failure", "a" * 61)], "a" * 59 + "…"),
+        ],
+        ids=["the first one", "it timed out", "without a name", "none failed", "a long name"],
+    )
+    def test_the_first_step_that_failed_is_named(self, steps, name):
+        states = [StepState(number, "completed", conclusion, True, text) for number, conclusion, text in steps]
+        assert job_steps(states).failed_step == name
+
     def test_failed_steps_are_counted(self):
         conclusions = ("success", "failure", "skipped", "timed_out")
         assert job_steps([StepState(each, "completed", end) for each, end in enumerate(conclusions)]).failures == 2

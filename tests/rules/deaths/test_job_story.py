@@ -32,6 +32,7 @@ from ghapp.deaths.rerun import AUTO, Rerun, RerunNote, RerunRefusal, RerunState,
 from ghapp.wording import clock_time
 from ghapp.workflow_jobs.explanation import explain
 from ghapp.workflow_jobs.job import RUNNING_TOO_LONG_SECONDS, Job
+from ghapp.workflow_jobs.job_steps import JobSteps
 from tests.rules.builders import MICROSECOND, NOW
 from tests.rules.deaths.test_post_mortem import death
 from tests.rules.installations.test_pool_matching import Rule
@@ -552,6 +553,11 @@ BY_STEP = RunnerAfter(True, a_step_failed=True)
         (FAILED, BY_STEP._replace(exited=True), "a step of the job failed; its runner did not die"),
         (FAILED, BY_STEP._replace(is_online=True), "a step of the job failed; its runner did not die"),
         (FAILED, BY_STEP, "a step of the job failed; no death of its runner is known"),
+        (
+            FAILED._replace(steps=JobSteps(failed=True, failed_step="Build")),
+            BY_STEP,
+            'step "Build" of the job failed; no death of its runner is known',
+        ),
         (
             FAILED,
             BY_STEP._replace(examined_until=NOW + MICROSECOND, exited=True),
