@@ -30,7 +30,7 @@ from ghapp.report.loss_headlines import (
     suspect_headlines,
 )
 from ghapp.runners.evidence import is_absent
-from ghapp.runners.next_attempt import NEEDS_AN_OWNER, blindness_of
+from ghapp.runners.next_attempt import NEEDS_AN_OWNER, NOT_SCHEDULED, OVERDUE, blindness_of
 from ghapp.runners.verdict import Limits, Reason, State
 from ghapp.untrusted_text import shell_command
 from ghapp.versions.advice import version_text
@@ -164,7 +164,7 @@ def _blind(fleet: FleetView, now: float) -> Iterator[Headline]:
             short="no list yet",
         )
         return
-    if not is_failing and not fleet.is_stale(now):
+    if not is_failing and not fleet.is_stale(now) and attempt.prevented_by not in (OVERDUE, NOT_SCHEDULED):
         return
     reason = survey.failure or attempt.prevented_by
     known = blindness_of(reason, fleet.org)

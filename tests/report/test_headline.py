@@ -166,9 +166,10 @@ def test_what_only_an_owner_can_end_is_critical_at_once(failure):
     [
         (survey(swept_at=None), NextAttempt(), HeadlineKind.BLIND),
         (survey(), NextAttempt(Reason.RATE_LIMITED, NOW - 9, NOW + 60), HeadlineKind.WELL),
-        (survey(swept_at=NOW - 301), NextAttempt(OVERDUE, NOW - 200, NOW - 200), HeadlineKind.BLIND),
+        (survey(swept_at=NOW - 130), NextAttempt(OVERDUE, NOW - 70, NOW - 70), HeadlineKind.BLIND),
+        (survey(), NextAttempt(NOT_SCHEDULED), HeadlineKind.BLIND),
     ],
-    ids=["before the first list", "a turn that is put off", "a sweep that never ran"],
+    ids=["before the first list", "a turn that is put off", "a sweep that did not run", "none is scheduled"],
 )
 def test_blindness_begins_when_lists_fail_or_are_too_old(known, attempt, kind):
     assert found(online(), survey=known, attempt=attempt)[0].kind is kind
