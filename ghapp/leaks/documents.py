@@ -12,6 +12,7 @@ from ghapp.leaks.tick import Guard
 from ghapp.remediation.fuse import Fuse, Position, resume_command
 from ghapp.remediation.pause import Pause
 from ghapp.report.documents import Timestamp, pause_in_words, timestamp
+from ghapp.wording import duration
 
 MOST_REAPED = 100
 """Deleted pods that are named, the latest ones; the others are counted."""
@@ -27,10 +28,10 @@ WHY_IT_WAITS = {
     Guard.BUSY_WHEN_LAST_SEEN: "its runner was busy when GitHub last listed it",
     Guard.NEVER_STARTED: "it never started; `kubectl describe pod` says why",
     Guard.UNCLAIMED_BRIEFLY: (
-        "the only job of its runner is over; it is a leak once no controller has claimed it for `[leaks] grace_seconds`"
+        "the only job of its runner is over; it is a leak once no controller has claimed it for {grace}"
     ),
     Guard.ABSENT_BRIEFLY: (
-        "the only job of its runner is over; it is a leak once GitHub has not listed that for `[leaks] grace_seconds`"
+        "the only job of its runner is over; it is a leak once GitHub has not listed that for {grace}"
     ),
 }
 """Why an unused pod is not deleted, by the guard that keeps it; what to do where a person can act.
@@ -47,12 +48,14 @@ class ReaperTerms(NamedTuple):
         mode: of `[leaks]`.
         pause: of the whole organization; None without one.
         fuses: of the runners, by pool; `*` is the installation's.
+        grace_seconds: of `[leaks]`.
     """
 
     org: str
     mode: str
     pause: Pause | None = None
     fuses: Mapping[str, Fuse] = {}
+    grace_seconds: float = 300.0
 
     def holding(self, pool: str) -> tuple[str, Fuse] | None:
         """Returns the fuse of the runners that keeps a pod of a pool, stopped ones first, with its pool.
@@ -160,4 +163,5 @@ def _why(pod: LeakingPod, terms: ReaperTerms) -> str:
         if fuse.position is Position.STOPPED:
             return f"{name} is stopped; `{resume_command(terms.org, pool)}` restarts it"
         return f"{name} is {fuse.position}: the pod is deleted once that has closed by itself"
-    return WHY_IT_WAITS.get(pod.guard, "the reaper keeps it for now")
+    why = WHY_IT_WAITS.get(pod.guard, "the reaper keeps it for now")
+    return why.replace("{grace}", duration(terms.grace_seconds))

@@ -158,7 +158,8 @@ async def _pods_of_unhealthy(stores: Stores, pool: PoolSettings, known: ShardInp
 
 def reaper_terms(view: OrgView, settings: Settings) -> ReaperTerms:
     """Returns what holds for the leaked pods of an org."""
-    return ReaperTerms(view.org, settings.of(view.org).leaks.mode, view.pauses.get(ALL_POOLS), view.fuses)
+    leaks = settings.of(view.org).leaks
+    return ReaperTerms(view.org, leaks.mode, view.pauses.get(ALL_POOLS), view.fuses, leaks.grace_seconds)
 
 
 async def load_leaked_pods(

@@ -303,7 +303,8 @@ def _step(
             by = clock_time(last_request_at + fleet.fuse_limits.prove_seconds)
             if burst.healed >= HEALED_FOR_EACH_HIDDEN * len(pool.lost):
                 them, they_are = ("it", "it is") if len(pool.lost) == 1 else ("them", "they are")
-                return f"nothing to do: {they_are} expected by {by}; other new runners of the pool may hide {them}", ""
+                hidden = f"other new runners of the pool may hide {them}"
+                return f"nothing to do: {they_are} awaited until {by} at most; {hidden}", ""
             return f"nothing to do: replacement goes on by itself; successors are expected by {by}", ""
         case _:
             return "nothing to do: replacement goes on by itself", ""

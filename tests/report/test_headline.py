@@ -427,7 +427,7 @@ def test_the_last_successors_of_a_loss_are_a_headline_below_what_waits_for_anybo
     headline = next(each for each in found(online(1), *runners, **more) if each.kind is HeadlineKind.LOST)
     assert headline.sentence.startswith(SETTLING) is is_settling
     assert (headline.ranks_as is HeadlineKind.SLOW) is is_settling
-    assert not is_settling or headline.step.startswith("nothing to do: it is expected by ")
+    assert not is_settling or headline.step.startswith("nothing to do: it is awaited until ")
 
 
 def test_jobs_whose_labels_are_misspelt_come_before_the_last_successors():

@@ -164,6 +164,13 @@ def test_what_keeps_a_leaked_pod_is_named_as_it_is_now(guard, terms, state, text
     assert (found.pool, found.state, found.text) == ("k8s", state, text)
 
 
+@pytest.mark.parametrize("guard", ["UnclaimedBriefly", "AbsentBriefly"])
+def test_a_pod_that_is_no_leak_yet_says_how_long_it_takes(guard):
+    terms = ReaperTerms("acme", "act", grace_seconds=90.0)
+    (found,) = leaked_pods([LeakingPod("runners", "q", "", NOW, guard)], [], terms)
+    assert found.text.endswith(" for 1 min 30 s")
+
+
 def test_a_pod_of_an_unknown_pool_is_kept_by_any_fuse():
     (found,) = leaked_pods(
         [LeakingPod("runners", "q", "", NOW, "FuseNotClosed")], [], ReaperTerms("acme", "act", fuses={"k8s": STOPPED})
