@@ -594,7 +594,6 @@ MUTATIONS: Mapping[str, Mutation] = {
         Patch(fuse_counts, "newcomers", _without_suspects),
         OF_THE_HOUR,
     ),
-    "the first newcomers of the hour take the departures of later ones": (OF_THE_HOUR,),
     "jobs show nothing of a loss": (Patch(fuse_counts, "are_lost_by_jobs", lambda *_inputs: False),),
     "no runner has a job that seems to wait": (Patch(job_proof, "_may_have_jobs", lambda *_inputs: False),),
     "one return shows that what waits in dry-run is false": (
@@ -615,7 +614,6 @@ CAUGHT_BY: Mapping[str, int] = {
     "a departure explains no newcomer that is listed a sweep later than those before": 5256,
     "a runner that went missing since the batch explains no newcomer": 5516,
     "one return shows that what waits in dry-run is false": 4194,
-    "the first newcomers of the hour take the departures of later ones": 8999,
     "jobs show nothing of a loss": 959,
     "no runner has a job that seems to wait": 2039,
     "a controller acts when it reports": 9193,
