@@ -61,6 +61,7 @@ DEATH = {
     "pod": name("r"),
     "node": name("n"),
     "image": name("i"),
+    "memory_limit": "8Gi",
     "cause": "deleted-registration",
     "reason": "OOMKilled",
     "exit_code": 137,

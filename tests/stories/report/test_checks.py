@@ -16,6 +16,7 @@ from ghapp.remediation.fuse import Fuse, FuseReason, Position
 from ghapp.remediation.pause import Pause
 from ghapp.report.markdown import prose
 from ghapp.report.store import Reports
+from ghapp.runners.next_attempt import OVERDUE_SECONDS
 from ghapp.store.audit import AuditEntry, Channel, Trail
 from ghapp.store.presses import SWEEP_TOPIC
 from ghapp.wording import time_of
@@ -149,8 +150,8 @@ async def test_while_nothing_changes_no_calls_are_made(story):
         await sweep(app)
         await report(app)
         before = calls(app)
-        for _ in range(3):
-            app.clock.pass_(60)
+        for _ in range(2):
+            app.clock.pass_(60)  # the next sweep is due, and not overdue
             assert await report(app) is CheckRunOutcome.NOTHING_TO_DO
         assert calls(app) == before
 
@@ -210,9 +211,9 @@ async def test_changes_caused_by_time_alone_are_reported_too(story):
         app.sandbox.control.take_offline("acme", count=2)
         await sweep(app)
         assert (await reported(app))["output"]["title"] == "12 runners healthy"
-        app.clock.pass_(299)
+        app.clock.pass_(60 + OVERDUE_SECONDS)
         assert await report(app) is CheckRunOutcome.NOTHING_TO_DO
-        app.clock.pass_(1.001)
+        app.clock.pass_(0.001)
         assert (await reported(app))["output"]["title"].startswith("runners cannot be read"), "no sweep since"
         await sweep(app)
         app.clock.pass_(60)  # the time that no list covers does not count
