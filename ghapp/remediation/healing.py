@@ -17,7 +17,6 @@ from typing import NamedTuple
 
 from ghapp.runners.evidence import (
     LIST_LASTS_SECONDS,
-    STALE_LIST_SECONDS,
     Evidence,
     Survey,
     covered_seconds,
@@ -35,8 +34,10 @@ SUCCESSOR_PATIENCE_SECONDS = HEALED_WITHIN_SECONDS + LIST_LASTS_SECONDS
 LATE_SUCCESSOR_SECONDS = 300.0
 """A successor that is not seen so long after its request was accepted is late, or hidden among other newcomers."""
 
-LATE_FACTOR = 2.0
-"""It is so, too, once it takes so many times as long as the slowest successor of that time; lists may be stale."""
+LATE_FACTOR, LATE_AT_LEAST_SECONDS = 2.0, 120.0
+"""It is so, too, once it takes so many times as long as the slowest successor of that time, but not sooner than this:
+nodes may boot cold or warm.
+"""
 
 HEALED_FOR_EACH_HIDDEN = 2
 """Losses whose successors show that the pool's controller replaces, for each one whose successor may be hidden."""
@@ -117,7 +118,7 @@ def _late_after(healed: Iterable[Evidence]) -> float:
     """Returns how long after its request a successor is late (seconds), by how long those of `healed` took."""
     took = [(each.healed_at or 0.0) - (each.replaced_at or 0.0) for each in healed]
     slowest = max(took, default=LATE_SUCCESSOR_SECONDS)
-    return min(LATE_SUCCESSOR_SECONDS, max(STALE_LIST_SECONDS, LATE_FACTOR * slowest))
+    return min(LATE_SUCCESSOR_SECONDS, max(LATE_AT_LEAST_SECONDS, LATE_FACTOR * slowest))
 
 
 def _may_succeed(newcomer: Evidence, loss: Evidence) -> bool:

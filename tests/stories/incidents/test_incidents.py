@@ -15,8 +15,7 @@ import pytest
 from ghapp.incidents.incident import LossEnd
 from ghapp.incidents.store import Incidents
 from ghapp.remediation.fuse import FuseReason, Position
-from ghapp.remediation.healing import LATE_SUCCESSOR_SECONDS
-from ghapp.runners.evidence import STALE_LIST_SECONDS
+from ghapp.remediation.healing import LATE_AT_LEAST_SECONDS, LATE_SUCCESSOR_SECONDS
 from ghapp.runners.observations import retired_by_controller
 from ghapp.runners.transitions import WAITING_SECONDS
 from jobs.remediation.plan_remediation import plan_remediation
@@ -97,7 +96,7 @@ async def test_the_last_successors_that_churn_hides_are_not_awaited_for_five_min
         assert ends == {LossEnd.SUCCESSOR_ONLINE: 4, LossEnd.HIDDEN_BY_CHURN: 2}
         hidden = [each for each in over.losses if each.end is LossEnd.HIDDEN_BY_CHURN]
         took = [each.ended_at - each.accepted_at for each in hidden]
-        assert STALE_LIST_SECONDS < min(took) <= max(took) < LATE_SUCCESSOR_SECONDS
+        assert LATE_AT_LEAST_SECONDS < min(took) <= max(took) < LATE_SUCCESSOR_SECONDS
 
 
 async def test_a_stopped_fuse_keeps_its_incident_open_until_an_admin_resumes_it(story):
