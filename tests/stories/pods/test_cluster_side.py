@@ -327,7 +327,7 @@ def test_an_object_that_is_stuck_for_two_minutes_is_freed_of_the_finalizer_that_
     def finalizers():
         return app.control.object("ephemeralrunners", NAMESPACE, name)["metadata"]["finalizers"]
 
-    assert app.remediate(lost, seconds_from_now=60) == "waiting"
+    assert app.remediate(lost, seconds_from_now=60) in ("waiting", "still-waiting"), "a worker may have looked first"
     assert finalizers() == [FINALIZER, REGISTRATION_FINALIZER]
     assert app.remediate(lost, seconds_from_now=TERMINATING_SECONDS + 1) == "freed"
     assert finalizers() == [FINALIZER], "ARC needs that one, to remove what belongs to it"
