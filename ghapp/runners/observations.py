@@ -293,7 +293,7 @@ def _shown_before_absence(evidence: Evidence, seen: Registration, at: float) -> 
     """GitHub showed the registration before an absence that is on record already: a list takes a minute to read.
 
     It ends nothing, but what GitHub showed last decides whether the runner may be at work: a busy one is not lost
-    until its job is known to be over. One between two answers that it is missing leaves the later one alone.
+    until its job is known to be over. What is shown between two answers that it is missing leaves the later one alone.
     """
     if not is_absent(evidence):
         return evidence
