@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import signal
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -65,8 +66,8 @@ class FastRecoveryWorker(Worker):
     """
 
     max_connection_wait_time = LONGEST_REDIS_WAIT_SECONDS
-    asked_to_stop = False
     timings = NORMAL
+    stop_requested: threading.Event
 
     @property
     def connection_timeout(self) -> int:
@@ -134,12 +135,16 @@ class FastRecoveryWorker(Worker):
 
     def request_stop(self, signum: int, frame: FrameType | None) -> None:
         """Finishes the running job, or kills it after `finish_seconds`: another worker then retries it."""
-        self.asked_to_stop = True
-        if self.horse_pid:
-            ending = threading.Timer(self.timings.finish_seconds, self.kill_horse)
-            ending.daemon = True
-            ending.start()
+        self.stop_requested.set()
+        ending = threading.Timer(self.timings.finish_seconds, self._kill_running_horse)
+        ending.daemon = True
+        ending.start()
         super().request_stop(signum, frame)  # type: ignore[no-untyped-call]
+
+    def _kill_running_horse(self) -> None:
+        """Kills the work-horse if one runs. RQ otherwise has process id 0, which stands for this process group."""
+        if self.horse_pid:
+            self.kill_horse()
 
     def register_birth(self) -> None:
         """Registers the worker, in place of an earlier record of this process: its name is used by no other one."""
@@ -209,10 +214,15 @@ def work(
     gc.collect()
     gc.freeze()
     gc.set_threshold(GC_THRESHOLD)
-    make = partial(worker, connection, functions, on_failure, uuid4().hex, timings)
-    with suppress(StopRequested):  # raised by the signal handler, also between two workers
-        while not _worked_until_asked_to_stop(make):
-            time.sleep(PAUSE_SECONDS)
+    stop_requested = threading.Event()
+    make = partial(worker, connection, functions, on_failure, uuid4().hex, timings, stop_requested)
+    with suppress(StopRequested):
+        while not stop_requested.is_set():
+            _work_while_redis_answers(make)
+            # RQ's handler would leave it to its worker, which may have ended in the middle of a job.
+            for number in (signal.SIGTERM, signal.SIGINT):
+                signal.signal(number, _stop)
+            time.sleep(0.0 if stop_requested.is_set() else PAUSE_SECONDS)
 
 
 def is_expected(error: BaseException) -> bool:
@@ -220,17 +230,20 @@ def is_expected(error: BaseException) -> bool:
     return isinstance(error, GhappError | RedisError | AbandonedJobError)
 
 
-def _worked_until_asked_to_stop(make: Callable[[], FastRecoveryWorker]) -> bool:
-    """Works; returns False if RQ's worker ended by itself, because Redis became unavailable at a certain moment."""
+def _work_while_redis_answers(make: Callable[[], FastRecoveryWorker]) -> None:
+    """Works until asked to stop; returns earlier if Redis becomes unavailable at a moment at which RQ's worker ends.
+
+    Raises:
+        StopRequested: by the signal handler, before or after RQ's worker.
+    """
     try:
-        rq_worker = make()  # asks Redis, too
-        rq_worker.work(with_scheduler=False, logging_level="CRITICAL")
-    except StopRequested:
-        return True
+        make().work(with_scheduler=False, logging_level="CRITICAL")  # `make` asks Redis, too
     except RedisError as error:
         log.warning("Redis unavailable, retrying", why=str(error))
-        return False
-    return rq_worker.asked_to_stop
+
+
+def _stop(_signum: int, _frame: FrameType | None) -> None:
+    raise StopRequested
 
 
 def worker(
@@ -239,8 +252,12 @@ def worker(
     on_failure: FailureHandler,
     name: str | None = None,
     timings: Timings = NORMAL,
+    stop_requested: threading.Event | None = None,
 ) -> FastRecoveryWorker:
-    """Returns a worker of all queues; see `work`. `name`: unique to its process; None: a new one."""
+    """Returns a worker of all queues; see `work`.
+
+    `name`: unique to its process; None: a new one. `stop_requested`: is set by the first signal.
+    """
     made = FastRecoveryWorker(
         [Queue(name, connection=connection, serializer=JSONSerializer) for name in QUEUES],
         name=name,
@@ -253,6 +270,7 @@ def worker(
         exception_handlers=[on_failure],
     )
     made.timings = timings
+    made.stop_requested = stop_requested or threading.Event()
     return made
 
 

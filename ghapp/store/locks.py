@@ -99,20 +99,20 @@ class Locks:
             return
         task = asyncio.current_task()
         assert task is not None  # noqa: S101 - this is a coroutine
-        is_held = True
+        is_held, is_lost, cancelled_before = True, False, task.cancelling()
 
         def stop_holder(renewing: asyncio.Task[None]) -> None:
+            nonlocal is_lost
             if is_held and not renewing.cancelled():  # once the block is over, nothing of the holder's may be cancelled
-                task.cancel()
+                is_lost = task.cancel()
 
         renewing = asyncio.create_task(self._renew_until_lost(lock, key, token))
         renewing.add_done_callback(stop_holder)
         try:
             yield lock
         except asyncio.CancelledError:
-            if not renewing.done() or renewing.cancelled():
+            if not is_lost or task.uncancel() > cancelled_before:  # cancelled from outside, perhaps as well
                 raise
-            task.uncancel()
             message = f"the lock {kind} {of} could not be renewed; another process may have it by now"
             raise LockLostError(message) from None
         finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import time
 
@@ -219,6 +220,27 @@ def test_a_page_that_is_open_shows_a_loss_without_a_reload(open_page, fleet):
     fleet.github.control.lose("acme", count=2)
     page.get_by_text(re.compile(r"2 of 12 runners of linux-4vcpu are lost")).first.wait_for()
     assert page.evaluate("window.untouched") is True
+
+
+@pytest.mark.xdist_group("browser-pages")
+def test_a_slow_click_on_a_page_that_changes_meanwhile_is_a_click(open_page, fleet):
+    page = open_page()
+    changes = itertools.count()
+
+    def change(route):
+        if "hx-request" not in route.request.headers:
+            return route.continue_()
+        return route.fulfill(body=f"{route.fetch().text()}<hr id='change-{next(changes)}'>")
+
+    page.route("**/runners*", change)
+    page.goto(f"{fleet.base}/orgs/acme/runners")
+    page.locator("#change-1").wait_for(state="attached")
+    runner = page.get_by_role("region", name="Runners").locator("tbody a").first
+    runner.hover()
+    page.mouse.down()
+    page.wait_for_timeout(2500)  # the page is refreshed each second
+    page.mouse.up()
+    expect(page.get_by_role("link", name="Look at this runner")).to_be_visible()
 
 
 @pytest.mark.xdist_group("browser-pages")

@@ -50,3 +50,13 @@ def test_a_worker_that_begins_again_in_its_process_is_counted_once(registered):
     alive, queue_redis = registered
     worker(queue_redis, {}, print, alive.name).register_birth()
     assert Worker.count(connection=queue_redis) == 1
+
+
+def test_a_work_horse_that_has_ended_is_not_killed(registered, monkeypatch):
+    """RQ then has process id 0, which stands for the group of this process."""
+    alive, _ = registered
+    killed = []
+    monkeypatch.setattr(alive, "kill_horse", lambda: killed.append(alive.horse_pid))
+    for alive._horse_pid in (0, 4711):
+        alive._kill_running_horse()
+    assert killed == [4711]

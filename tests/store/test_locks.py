@@ -112,6 +112,35 @@ async def test_a_holder_that_is_cancelled_from_outside_releases_the_lock(redis):
     assert await redis.keys() == []
 
 
+@pytest.mark.parametrize("passes", range(4))
+async def test_a_holder_that_is_cancelled_from_outside_as_its_lock_is_lost_is_cancelled(redis, passes):
+    """Before the loss, with it, and after it: the error of a lost lock alone would be caught, and the holder go on."""
+    locks, held, lost = Locks(redis), asyncio.Event(), asyncio.Event()
+
+    async def lose(*_):
+        await lost.wait()
+
+    async def hold():
+        async with locks.acquire("remediate", 1):
+            try:
+                held.set()
+                await asyncio.Event().wait()
+            finally:
+                await asyncio.sleep(0)  # cleans up
+
+    locks._renew_until_lost = lose
+    holder = asyncio.create_task(hold())
+    await held.wait()
+    lost.set()
+    for _ in range(passes):
+        await asyncio.sleep(0)
+    assert not holder.done()
+    holder.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await holder
+    assert await redis.keys() == []
+
+
 async def test_a_block_that_raises_releases_the_lock(redis):
     with pytest.raises(ZeroDivisionError):
         async with Locks(redis).acquire("remediate", 1):

@@ -13,6 +13,7 @@ import time
 from contextlib import ExitStack, contextmanager
 
 import httpx
+import pytest
 
 from ghapp.doctor.finding import FindingStatus
 from ghapp.doctor.runner import examine
@@ -186,12 +187,18 @@ def test_all_roles_recover_from_a_failover_by_sentinel_and_from_a_move_of_a_hung
         app.works_again()
 
 
-def test_an_idle_worker_obeys_sigterm_while_redis_hangs(tmp_path):
+@pytest.mark.parametrize("hung_before", [False, True], ids=["at once", "after the worker has waited for it"])
+def test_all_roles_obey_sigterm_while_redis_hangs(tmp_path, hung_before):
     port = free_port()
     with ExitStack() as stack:
         server = stack.enter_context(redis_server(tmp_path, "one", [f"port {port}"]))
         app = stack.enter_context(site(tmp_path, f"redis://127.0.0.1:{port}"))
+        worker = next(role for role in app.roles if role.name == "worker")
+        if hung_before:
+            assert wait_for(lambda: worker.children, pause=0.001), "it is in the middle of a job"
         server.send_signal(signal.SIGSTOP)
+        if hung_before:
+            assert wait_for(lambda: "Redis unavailable" in worker.log), app.logs
         for role in app.roles:
             os.kill(role.process.pid, signal.SIGTERM)
         assert {role.name: role.process.wait(PATIENCE_SECONDS) for role in app.roles} == dict.fromkeys(ROLES, 0)

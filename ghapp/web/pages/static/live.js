@@ -3,11 +3,16 @@
 (() => {
   "use strict";
   const wait = 1000;
+  // A click is a press and a release of the same element: while a button of the mouse is down, no element is replaced.
+  let pressed = false;
+  const release = () => window.setTimeout(() => { pressed = false; }); // the click comes right after it
+  document.addEventListener("pointerdown", () => { pressed = true; });
+  ["pointerup", "pointercancel", "dragend"].forEach((each) => document.addEventListener(each, release));
   const held = () => {
     const live = document.querySelector("[data-live]");
     // A person who selects text, or whose keyboard focus is within the part, must not lose either.
     const selection = document.getSelection();
-    return !live || leaving || document.hidden || (selection && !selection.isCollapsed) ||
+    return !live || leaving || pressed || document.hidden || (selection && !selection.isCollapsed) ||
       (live.contains(document.activeElement) && document.activeElement.matches("input, select, textarea"));
   };
   // The result of a button is shown once: an address that is reloaded, kept or passed on does not repeat it.
@@ -54,7 +59,8 @@
   let shown = "";
   document.addEventListener("htmx:beforeSwap", (event) => {
     if (!isLive(event)) return;
-    if (event.detail.xhr.responseText === shown) event.detail.shouldSwap = false;
+    if (pressed || event.detail.xhr.responseText === shown) event.detail.shouldSwap = false;
+    if (pressed) return;
     shown = event.detail.xhr.responseText;
     const at = document.activeElement;
     unfolded = [...document.querySelectorAll("[data-live] details[open] > summary[id]")].map((each) => each.id);
