@@ -26,7 +26,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from math import ceil
+from math import ceil, log2
 
 from ghapp.installations.pool_matching import ALL_POOLS
 from ghapp.installations.scope import ScopeKind, kind_of, owner_of
@@ -152,6 +152,17 @@ class Fuse:
         """True if nothing may be requested, not even what was granted before it stopped."""
         return self.position is Position.STOPPED and self.reason is not FuseReason.REQUEST_NOT_ACCEPTED
 
+    def batches_left(self, waiting: int) -> int:
+        """Returns how many more batches `waiting` runners take if all succeed: each is twice as large as the last."""
+        return ceil(log2(waiting / (2 * max(self.batch, 1)) + 1))
+
+    def ends_at(self, waiting: int, limits: FuseLimits) -> float | None:
+        """Returns when those batches end if each takes as long as the earlier ones; None before the second batch."""
+        earlier = round(log2(max(self.batch, 1) / limits.first_batch))
+        if earlier < 1 or self.batch_at is None or self.since is None:
+            return None
+        return self.batch_at + (self.batch_at - self.since) / earlier * (1 + self.batches_left(waiting))
+
 
 @dataclass(frozen=True, slots=True)
 class FuseCounts:
@@ -223,8 +234,13 @@ _CLOSED = Fuse()
 
 
 def fuse_of(fuses: Mapping[str, Fuse], pool: str) -> Fuse:
-    """Returns the fuse in force for a pool: its own or the installation's, whichever allows less."""
+    """Returns the fuse in force for a pool: its own or the installation's, whichever allows less.
+
+    Of two proving ones the installation's: their batches take turns in holding up the pool, and what is shown does not.
+    """
     own, whole = fuses.get(pool, _CLOSED), fuses.get(ALL_POOLS, _CLOSED)
+    if own.position is whole.position is Position.PROVING:
+        return whole
     return strictest([own, whole] if whole.position is Position.CLOSED else [whole, own])
 
 

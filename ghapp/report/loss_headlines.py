@@ -54,7 +54,8 @@ def loss_headlines(fleet: FleetView, pools: Sequence[PoolView], now: float) -> I
         worst = _worst(statuses)
         total = len(pool.members)
         last_request_at = last_of_all if pool.is_whole_fuse else _last_request((*lost, *pool.healed), pool.fuse)
-        step, command = _step(fleet, pool, worst, unanswered, burst, last_request_at)
+        batches = _batches_left(fleet, pool, pools, now)
+        step, command = _step(fleet, pool, worst, unanswered, burst, last_request_at, batches)
         progress = _progress(statuses, burst, worst)
         missing = missing_at_once(fleet, pool, now)
         if missing:
@@ -258,8 +259,9 @@ def _step(
     unanswered: Sequence[ReplacementStatus],
     burst: _Burst,
     last_request_at: float | None,
+    batches: str,
 ) -> tuple[str, str]:
-    """Returns what to do next about lost runners of a pool, and the command for it.
+    """Returns what to do next about lost runners of a pool, and the command for it. `batches`: see `_batches_left`.
 
     The controller is not blamed for requests of batches that are proven: jobs prove them where the pool's own newcomers
     hide the successors.
@@ -290,7 +292,7 @@ def _step(
             return _after_stop(pool.fuse), _resume_stopped(fleet, pool)
         case ReplacementBlocker.FUSE:
             follows = _next_batch(pool, fleet.fuse_limits.prove_seconds, last_request_at)
-            return f"wait: {follows}{late and f'; {late}'}", ""
+            return f"wait{batches}: {follows}{late and f'; {late}'}", ""
         case ReplacementBlocker.NO_POOL:
             return f"add a [[pools]] table for {pool.name}", shell_command("ghapp", "init", "--org", org)
         case ReplacementBlocker.PERMISSION | ReplacementBlocker.CLUSTER:
@@ -308,6 +310,22 @@ def _step(
             return f"nothing to do: replacement goes on by itself; successors are expected by {by}", ""
         case _:
             return "nothing to do: replacement goes on by itself", ""
+
+
+def _batches_left(fleet: FleetView, pool: PoolView, pools: Sequence[PoolView], now: float) -> str:
+    """Returns for how many more batches the last lost runner of a pool waits, and until when at the pace so far.
+
+    Its own fuse and that of all pools may both prove, and the slower one decides.
+    """
+    left, ends = 0, list[float | None]()
+    for fuse, held in ((fleet.view.fuses.get(pool.name, Fuse()), [pool]), (fleet.whole_fuse, pools)):
+        if fuse.position is Position.PROVING:
+            waiting = sum(each.replacement.blocked_by is ReplacementBlocker.FUSE for of in held for each in of.lost)
+            left = max(left, fuse.batches_left(waiting))
+            ends.append(fuse.ends_at(waiting, fleet.fuse_limits))
+    end = max((at or 0.0 for at in ends), default=0.0)
+    until = "" if None in ends or end <= now else f", until about {clock_time(end)} at the pace so far"
+    return f" for about {counted(left, 'more batch', 'more batches')}{until}" if left else ""
 
 
 def _next_batch(pool: PoolView, prove_seconds: float, last_request_at: float | None) -> str:

@@ -142,10 +142,11 @@ NOTES = {Reason.HANGS_AFTER_JOB: "its registration is deleted and its job is ove
 
 def runners_text(fleet: FleetView, pools: Sequence[PoolView], now: float, room: int) -> str:
     """Renders all unhealthy runners in at most `room` characters, below the fuses and pauses that stop replacements."""
+    fuses = [(pool, fleet.view.fuses.get(pool.name, Fuse())) for pool in pools]
     stops = [
-        _stop(f"The fuse of {code(pool.name)}", pool.fuse, fleet.view.mode, pool.pause, now)
-        for pool in pools
-        if pool.fuse.position is not Position.CLOSED and not pool.is_whole_fuse
+        _stop(f"The fuse of {code(pool.name)}", fuse, fleet.view.mode, pool.pause, now)
+        for pool, fuse in fuses
+        if fuse.position is not Position.CLOSED
     ]
     if fleet.whole_fuse.position is not Position.CLOSED:
         stops.insert(0, _stop("The fuse of all pools", fleet.whole_fuse, fleet.view.mode, fleet.org_pause, now))

@@ -356,6 +356,15 @@ def test_the_text_begins_with_a_fuse_that_is_not_closed(fuse, expected, pool, wh
     assert report_on(fleet(fuses={pool: fuse}), NOW).text.startswith(f"- The fuse of {what} is {expected}\n\n")
 
 
+@pytest.mark.parametrize("batch_at", [NOW - 60, NOW + 60], ids=["its own batch", "that of all pools"])
+def test_two_fuses_that_prove_are_both_shown_whichever_holds_up_the_pool(batch_at):
+    fuses = {"linux-4vcpu": replace(proving(), batch_at=batch_at), WHOLE: replace(proving(), batch_at=NOW)}
+    report = report_on(fleet(lost(1), fuses=fuses), NOW)
+    shown = [line.partition(" is ")[0] for line in report.text.splitlines() if line.startswith("- The fuse of ")]
+    assert shown == ["- The fuse of all pools", "- The fuse of `linux-4vcpu`"]
+    assert report.title.endswith("lost, fuse of all pools proving")
+
+
 def test_a_fuse_in_dry_run_is_shown_without_batches():
     text = report_on(fleet(fuses={"linux-4vcpu": proving()}, mode="dry-run"), NOW).text
     assert text.partition("\n")[0].endswith("): nothing is replaced: remediation is dry-run.")

@@ -286,9 +286,37 @@ LOSSES = {
 def test_the_step_of_a_proving_fuse_says_how_many_successors_it_waits_for(pool, proof):
     step = found(lost(2), fuses={pool: proving()})[0].step
     assert step.startswith(
-        f"wait: the next batch follows when {proof} of this one's successors are online, as far as they can be "
+        f"wait for about 1 more batch: the next batch follows when {proof} of this one's successors are online, as far as they can be "
         "distinguished from the pool's other new runners; 5 min after its last request"
     )
+
+
+@pytest.mark.parametrize(
+    ("fuses", "batches"),
+    [
+        ({POOL: proving(since=NOW - 90, batch=3, batch_at=NOW - 90)}, "about 2 more batches"),
+        ({POOL: proving(since=NOW - 90, batch=6, batch_at=NOW - 30)}, "about 1 more batch, until about {3}"),
+        (
+            {POOL: proving(since=NOW - 90, batch=6, batch_at=NOW), WHOLE: proving(since=NOW - 90, batch_at=NOW - 30)},
+            "about 2 more batches",
+        ),
+        (
+            {
+                POOL: proving(since=NOW - 90, batch=6, batch_at=NOW - 30),
+                WHOLE: proving(since=NOW - 180, batch=6, batch_at=NOW - 60),
+            },
+            "about 1 more batch, until about {6}",
+        ),
+        ({POOL: proving(since=NOW - 330, batch=6, batch_at=NOW - 300)}, "about 1 more batch"),
+    ],
+    ids=["the first batch has no pace", "the second one has", "one of both has none", "the slower one", "a late batch"],
+)
+def test_a_mass_loss_estimates_its_end_by_the_slower_fuse(fuses, batches):
+    """Of 12 that wait, batches of 6 and 12 replace all, as does one of 12."""
+    step = found(online(99), *map(lost, range(1, 13)), fuses=fuses)[0].step
+    at = [clock_time(NOW + 30 * count) for count in range(7)]
+    expected = batches.format(*at) + (" at the pace so far" if "until" in batches else "")
+    assert step.startswith(f"wait for {expected}: the next batch follows when ")
 
 
 @pytest.mark.parametrize(("runners", "changes", "progress", "command", "severity"), LOSSES.values(), ids=LOSSES)
@@ -341,7 +369,7 @@ def test_what_is_left_of_a_loss_and_needs_no_person_is_below_what_needs_one(othe
         ({"batch_at": NOW - 400}, "find out why the controller"),
         ({"batch_at": NOW - 400, "reason": FuseReason.BATCH_ONLINE}, "find out why the controller"),
         ({"batch_at": NOW - 100}, "find out why the controller"),
-        ({"batch_at": NOW - 100, "reason": FuseReason.BATCH_ONLINE}, "wait: the next batch follows when two thirds"),
+        ({"batch_at": NOW - 100, "reason": FuseReason.BATCH_ONLINE}, "wait for about 1 more batch: the next batch"),
     ],
     ids=["the first batch", "the present one", "another reason", "a proven one"],
 )
@@ -510,8 +538,8 @@ def test_the_last_successor_of_an_earlier_loss_does_not_look_like_progress_of_th
 @pytest.mark.parametrize(
     ("others", "step"),
     [
-        ([], "wait: this batch's successors seem to be online; the next batch follows when two thirds of them are"),
-        ([requested(4, NOW - 10)], "wait: the next batch follows when two thirds of this one's successors are online"),
+        ([], "wait for about 1 more batch: this batch's successors seem to be online; the next batch follows when two"),
+        ([requested(4, NOW - 10)], "wait for about 1 more batch: the next batch follows when two thirds of this one's"),
     ],
     ids=["all successors seem to be online", "one is not"],
 )

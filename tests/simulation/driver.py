@@ -91,6 +91,7 @@ class Driver(Acting):
             if holds(settled, _digest(look), began):
                 self.audit.looked(look, began)
                 self.store.survey = absence.survey_after(survey, look, began, pages)
+                self.audit.list_recorded(look, began)
             else:
                 confirm_at = yield from self.record(me, look, pages, survey, began)
         except (NoAnswer, NotFound) as error:
@@ -147,6 +148,7 @@ class Driver(Acting):
         records |= self.store.revise(folds, records)
         yield STEP
         self.store.survey = after
+        self.audit.list_recorded(look, began)
         self.engine.deliveries.expect(records.values(), self.clock())
         due = absence.due_in_sweep(records.values(), look, after, began, at, limits)
         records |= yield from self.confirm_listed(me, due, look)

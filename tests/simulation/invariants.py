@@ -366,10 +366,7 @@ class Audit(Liveness):
 
     def looked(self, look: RunnerList, at: float) -> None:
         """A list was evaluated. A flawed list is no evidence of absence; a churned one only the second time."""
-        if look.flaw is not None:
-            self.failed(at)
-        else:
-            self.completed(at)
+        if look.flaw is None:
             self.last_total = look.total
             self._engine.pod_audit.swept(look.runners.values(), at)
         for runner in look.runners.values():

@@ -14,6 +14,7 @@ from ghapp.installations.pool_matching import ALL_POOLS
 from ghapp.remediation.churn import CHURN_SECONDS
 from ghapp.remediation.decision import deliveries_flow
 from ghapp.remediation.fuse import Fuse, FuseReason, Position, fuse_of
+from ghapp.runners.absence import RunnerList
 from ghapp.runners.delivery_lag import HOLD_SECONDS
 from ghapp.runners.evidence import LIST_LASTS_SECONDS, STALE_LIST_SECONDS, is_absent, missing_since
 from ghapp.runners.verdict import DOUBTFUL_JOB_SECONDS
@@ -110,6 +111,13 @@ class Liveness:
             raise Violation(f"seed {self._engine.seed}, {self._engine.now - MIDNIGHT:.1f} s: {what}")
 
     # ---- what could be seen, and when it was fair weather
+
+    def list_recorded(self, look: RunnerList, at: float) -> None:
+        """The sweep that began then recorded its list; of one that is killed before that nothing is known."""
+        if look.flaw is None:
+            self.completed(at)
+        else:
+            self.failed(at)
 
     def failed(self, at: float) -> None:
         """A sweep had no answer, or none that counts."""

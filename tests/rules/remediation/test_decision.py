@@ -645,11 +645,19 @@ def test_reaped_pods_of_no_known_pool_count_for_all_pools():
 
 
 @pytest.mark.parametrize(
-    ("own_at", "whole_at", "is_whole"), [(0, 0, True), (0, 60, False), (60, 0, True)], ids=["both", "own", "whole"]
+    ("own", "whole", "is_whole"),
+    [
+        (Position.PROVING, Position.PROVING, True),
+        (Position.PROVING, Position.CLOSED, False),
+        (Position.CLOSED, Position.PROVING, True),
+        (Position.STOPPED, Position.PROVING, False),
+        (Position.PROVING, Position.STOPPED, True),
+    ],
 )
-def test_of_two_proving_fuses_the_one_whose_batch_began_first_is_what_a_pool_waits_for(own_at, whole_at, is_whole):
-    own, whole = (Fuse(Position.PROVING, since=NOW, batch_at=NOW + at) for at in (own_at, whole_at))
-    assert (fuse_of({POOL: own, ALL_POOLS: whole}, POOL) is whole) is is_whole
+@pytest.mark.parametrize("own_at", [-60, 0, 60])
+def test_a_pool_waits_for_the_stricter_fuse_and_for_that_of_all_pools_while_both_prove(own, whole, is_whole, own_at):
+    fuses = {POOL: Fuse(own, since=NOW, batch_at=NOW + own_at), ALL_POOLS: Fuse(whole, since=NOW, batch_at=NOW)}
+    assert (fuse_of(fuses, POOL) is fuses[ALL_POOLS]) is is_whole
 
 
 # Runners that are not needed are written off; runners that may be needed are not.
