@@ -12,6 +12,7 @@ from ghapp.doctor.finding import Finding, ok, warning, wrong
 from ghapp.queue import jobs
 from ghapp.store.connect import connect_sync
 from ghapp.store.stores import open_stores
+from ghapp.wording import counted
 
 GROUP = "roles"
 STARTING_SECONDS = 180.0
@@ -48,36 +49,46 @@ async def check(url: str, *, has_app: bool) -> RolesProbe:
         has_app: False: there are no App credentials here; without them no worker and no clock starts.
     """
     async with open_stores(url) as stores:
-        inbox, counted = stores.inbox, await stores.counters.all()
-        has_come = any(series.startswith(DELIVERIES.name) for series in counted)
+        inbox, counters = stores.inbox, await stores.counters.all()
+        has_come = any(series.startswith(DELIVERIES.name) for series in counters)
         now = await stores.now()
         clocks, off = await stores.heartbeats.alive("clock", now), await stores.heartbeats.clocks_off(now)
         load, started_at = await asyncio.to_thread(_load, url)
         if not has_app and not load.workers and not clocks:
             return RolesProbe([ok(GROUP, "roles", "workers and clocks start once there are App credentials")])
         found = [
-            *of_roles(load.workers, clocks, load.waiting, load.failed),
+            *of_roles(load, clocks),
             *of_clocks(off),
             *of_inbox(await inbox.lag(), await inbox.dead_letters(), has_come=has_come),
         ]
         return RolesProbe(found, started_at)
 
 
-def of_roles(workers: int, clocks: Sequence[str], queues: Mapping[str, int], failed: int) -> list[Finding]:
+def of_roles(load: jobs.Load, clocks: Sequence[str]) -> list[Finding]:
     """Judges the number of live workers and clocks, jobs waiting by queue, and jobs failed in the last hour."""
-    waiting = ", ".join(f"{name} {count}" for name, count in queues.items() if count) or "nothing"
+    waiting = ", ".join(f"{name} {count}" for name, count in load.waiting.items() if count) or "nothing"
     found = [
-        ok(GROUP, "workers", f"{workers} alive")
-        if workers
-        else wrong(GROUP, "workers", "no worker is alive", "start `ghapp worker`"),
+        _of_workers(load),
         ok(GROUP, "clocks", f"{len(clocks)} alive")
         if clocks
         else wrong(GROUP, "clocks", "no clock is alive: no sweep starts", "start `ghapp clock`; two for availability"),
         ok(GROUP, "queues", f"waiting: {waiting}"),
     ]
-    if failed:
-        found.append(warning(GROUP, "failed jobs", f"{failed} in the last hour", "see `job failed` in the log"))
+    if load.failed:
+        found.append(warning(GROUP, "failed jobs", f"{load.failed} in the last hour", "see `job failed` in the log"))
     return found
+
+
+def _of_workers(load: jobs.Load) -> Finding:
+    silent = f"{counted(load.silent, 'worker')} sent no heartbeat for {jobs.SILENT_SECONDS} s"
+    fix = "see whether it hangs or was killed; `ghapp worker` starts another one"
+    if not load.workers:
+        return wrong(
+            GROUP, "workers", f"no worker is alive{f': {silent}' if load.silent else ''}", "start `ghapp worker`"
+        )
+    if load.silent:
+        return warning(GROUP, "workers", f"{load.workers} alive; {silent}", fix)
+    return ok(GROUP, "workers", f"{load.workers} alive")
 
 
 def of_clocks(off: Mapping[str, float]) -> list[Finding]:

@@ -14,6 +14,7 @@ from ghapp.queue import transitions
 from ghapp.queue.transitions import Enqueued
 from ghapp.redis_clock import redis_time_sync
 from ghapp.redis_errors import redis_errors
+from ghapp.timings import NORMAL
 
 if TYPE_CHECKING:
     from redis import Redis
@@ -227,12 +228,23 @@ def gates_key(installation: int) -> str:
     return f"gate-{installation}"
 
 
+SILENT_SECONDS = 20
+"""A worker without a heartbeat for so long hangs or was killed. An idle one counts as alive some seconds longer."""
+
+_HEARTBEAT_LASTS_SECONDS = 60 + NORMAL.job_monitoring_seconds
+"""RQ has the record of a busy worker expire so long after its heartbeat, and that of an idle one somewhat later."""
+
+
 class Load(NamedTuple):
-    """The numbers of live workers, of waiting jobs by queue, and of jobs that failed in the last hour."""
+    """The numbers of live workers, of waiting jobs by queue, and of jobs that failed in the last hour.
+
+    `silent`: of workers that are registered, and sent no heartbeat for `SILENT_SECONDS`.
+    """
 
     workers: int
     waiting: dict[str, int]
     failed: int
+    silent: int = 0
 
 
 @redis_errors()
@@ -241,8 +253,14 @@ def load(redis: Redis) -> Load:
     from rq import Worker
 
     queues = {name: _queue(redis, name) for name in QUEUES}
+    with redis.pipeline(transaction=False) as pipe:
+        for key in Worker.all_keys(connection=redis):
+            pipe.ttl(key)
+        remaining: list[int] = pipe.execute()
+    alive = sum(each > _HEARTBEAT_LASTS_SECONDS - SILENT_SECONDS for each in remaining)
     return Load(
-        workers=Worker.count(connection=redis),
+        workers=alive,
+        silent=len(remaining) - alive,
         waiting={name: queue_redis.count for name, queue_redis in queues.items()},
         failed=sum(queue_redis.failed_job_registry.count for queue_redis in queues.values()),
     )

@@ -227,6 +227,8 @@ class Evidence(NamedTuple):
     """When its loss was over although no successor is known: the pool's own newcomers hide it. Display only."""
     unconfirmed_at: float | None = None
     """The date of what last revoked a confirmation of the present absence; None while it never was."""
+    github_lead: float = 0.0
+    """How far GitHub's clock was ahead of ours at least, in seconds, by the reports of this runner's jobs."""
 
     @property
     def last_sign_at(self) -> float | None:
@@ -244,10 +246,12 @@ class Evidence(NamedTuple):
     def is_busy(self) -> bool:
         """True if GitHub showed it busy later than in the second in which its known job ended.
 
-        That job, or another one, is running.
+        That job, or another one, is running. If GitHub's clock leads, the job may have ended earlier by that much.
         """
         ended_at, shown_at = self.job_ended_at, self.shown_at
-        return self.busy and (ended_at is None or (shown_at is not None and shown_at > ended_at + SECOND))
+        if ended_at is None or shown_at is None:
+            return self.busy and ended_at is None
+        return self.busy and shown_at > ended_at + SECOND - self.github_lead
 
     @property
     def is_at_work(self) -> bool:

@@ -424,6 +424,19 @@ def _ahead(at: float, known_at: float) -> float | None:
     return at if at > known_at else None
 
 
+MOST_LEAD_SECONDS = 120.0
+"""A clock that is further off is a jump, which is soon set right: it must not keep lost runners for long."""
+
+
+def _with_lead(evidence: Evidence, at: float, known_at: float) -> Evidence:
+    """Records by how much a date of GitHub's is ahead of the time at which it became known, if that is the most yet.
+
+    A report that is late shows less of it, so that the most is the least that is certain.
+    """
+    lead = min(at - known_at, MOST_LEAD_SECONDS)
+    return evidence if lead <= evidence.github_lead else evidence._replace(github_lead=lead)
+
+
 def job_started(evidence: Evidence, job_id: int, at: float, known_at: float = inf) -> Evidence:
     """A delivery reported that this runner took a job.
 
@@ -435,6 +448,7 @@ def job_started(evidence: Evidence, job_id: int, at: float, known_at: float = in
         at: its start, as GitHub dates it.
         known_at: when it became known (our clock): a later date counts as this, because it is no date.
     """
+    evidence = _with_lead(evidence, at, known_at)
     if evidence.job_id == job_id and evidence.job_started_at is not None:
         return evidence
     # In doubt it is the later job, which vouches: GitHub's clock, or ours, may have been set right since the other one.
@@ -511,6 +525,7 @@ def job_ended(
         dated: False: `at` is only when the end became known; a report with the time of the end replaces it. It shows
             neither that the runner was alive at `at` nor that the job ran until then.
     """
+    evidence = _with_lead(evidence, at, known_at)
     if evidence.doubted_job is not None and evidence.doubted_job.id == job_id:
         return evidence._replace(doubted_job=None)
     dated_at = _ahead(at if started_at is None else started_at, known_at)

@@ -35,6 +35,7 @@ from ghapp.installations.doctor import (
 from ghapp.installations.installation import NEEDED, Installation
 from ghapp.leaks.doctor import of_tick
 from ghapp.leaks.store import Tick
+from ghapp.queue.jobs import Load
 from ghapp.remediation.fuse import Fuse, FuseReason, Position
 from ghapp.remediation.pause import Pause
 from ghapp.report.check_run_state import PostFailure
@@ -63,6 +64,20 @@ def worst(found):
     return max((each.status for each in found), key=order.index, default=FindingStatus.OK)
 
 
+@pytest.mark.parametrize(
+    ("load", "status", "text"),
+    [
+        (Load(2, {}, 0), FindingStatus.OK, "2 alive"),
+        (Load(1, {}, 0, silent=2), FindingStatus.WARNING, "1 alive; 2 workers sent no heartbeat for 20 s"),
+        (Load(0, {}, 0, silent=1), FindingStatus.WRONG, "no worker is alive: 1 worker sent no heartbeat for 20 s"),
+        (Load(0, {}, 0), FindingStatus.WRONG, "no worker is alive"),
+    ],
+)
+def test_a_worker_that_hangs_is_not_alive(load, status, text):
+    found = of_roles(load, ["clock"])[0]
+    assert (found.status, found.text) == (status, text)
+
+
 def test_every_warning_and_failure_has_a_fix():
     settings = Settings.read({"GHAPP_STATE_DIR": "/nowhere"})
     found = [
@@ -70,7 +85,8 @@ def test_every_warning_and_failure_has_a_fix():
         *of_redis("redis://redis:6379", 1.0, {}, "allkeys-lru"),
         *of_writing(StoreRefusedError("MISCONF")),
         *of_records([UnreadableRecord("runner", "ghapp:7:runners", "1", NOW, b"x")]),
-        *of_roles(0, [], {"urgent": 3}, 2),
+        *of_roles(Load(0, {"urgent": 3}, 2), []),
+        *of_roles(Load(1, {}, 0, silent=1), []),
         *of_left_out([LastLeftOut("runner", "", "odd", NOW)], NOW),
         *of_clocks({"worker on a": 45.0}),
         *of_inbox(0, 1, has_come=False),

@@ -6,6 +6,7 @@ import pytest
 from rq import Worker
 from rq.serializers import JSONSerializer
 
+from ghapp.queue.jobs import load
 from ghapp.queue.worker import worker
 from ghapp.store.connect import connect_sync
 
@@ -50,6 +51,25 @@ def test_a_worker_that_begins_again_in_its_process_is_counted_once(registered):
     alive, queue_redis = registered
     worker(queue_redis, {}, print, alive.name).register_birth()
     assert Worker.count(connection=queue_redis) == 1
+
+
+@pytest.mark.parametrize(
+    ("state", "timeout", "silent_for", "is_alive"),
+    [("idle", None, 0, True), ("busy", 5 + 60, 19, True), ("busy", 5 + 60, 20, False), ("idle", None, 36, False)],
+)
+def test_a_worker_without_a_heartbeat_for_twenty_seconds_is_silent(registered, state, timeout, silent_for, is_alive):
+    """As `kill -STOP` leaves it: its record is there for another minute."""
+    alive, queue_redis = registered
+    alive.set_state(state)
+    alive.heartbeat(timeout)  # the second one is RQ's, while a job runs
+    queue_redis.expire(alive.key, queue_redis.ttl(alive.key) - silent_for)
+    assert (load(queue_redis).workers, load(queue_redis).silent) == ((1, 0) if is_alive else (0, 1))
+
+
+def test_a_worker_whose_record_has_expired_is_silent_until_another_one_forgets_it(registered):
+    alive, queue_redis = registered
+    expire(alive, queue_redis)
+    assert (load(queue_redis).workers, load(queue_redis).silent) == (0, 1)
 
 
 def test_a_work_horse_that_has_ended_is_not_killed(registered, monkeypatch):

@@ -92,8 +92,11 @@ class Batches:
     def _count(
         self, pool: str, lost: int, members: Iterable[tuple[Evidence, State]], now: float, fuses: Mapping[str, Fuse]
     ) -> None:
-        limits, at, mass = self._limits, self._engine.now, self._mass.get(pool)
+        limits, at = self._limits, self._engine.now
         members, fuse = list(members), fuses.get(pool, Fuse())
+        if fuse.reason is FuseReason.REGISTRATIONS_RETURNED and not self._returned_lately(fuse, now):
+            self._mass.pop(pool, None)  # the window may have ended since the last count
+        mass = self._mass.get(pool)
         present = sum(state not in LOST | {State.RETIRED} for _, state in members)
         waiting = any(state is State.INVALIDATED and evidence.granted_at is None for evidence, state in members)
         is_mass = lost >= max(limits.floor, ceil(limits.fraction * (present + lost)))

@@ -11,6 +11,7 @@ from ghapp.runners.deletion_progress import Deletion
 from ghapp.runners.evidence import DoubtedJob, Evidence, PastLoss, Survey, is_absent, missing_since, observed_at
 from ghapp.runners.observations import (
     LIST_LAG_SECONDS,
+    MOST_LEAD_SECONDS,
     OVERTAKING_SECONDS,
     REPORT_SETTLES_SECONDS,
     SeenBy,
@@ -37,6 +38,7 @@ from ghapp.runners.observations import (
 )
 from ghapp.runners.remains import Remains, RemainsKind
 from ghapp.runners.verdict import (
+    DOUBTFUL_JOB_SECONDS,
     LONGEST_JOB_SECONDS,
     Limits,
     Reason,
@@ -44,6 +46,7 @@ from ghapp.runners.verdict import (
     is_offline_too_long,
     judge,
     may_run_an_unknown_job,
+    unknown_job_seconds,
 )
 from tests.rules.builders import LONG_AGO, MICROSECOND, NOW, lost, online, present, registration, survey, suspect
 
@@ -666,6 +669,41 @@ def test_a_clock_of_githubs_that_is_ahead_changes_nothing_in_the_order_of_jobs(d
         assert (found.job_id, found.running_job) == (right.job_id, right.running_job)
     doubted = found.doubted_job
     assert right.running_job in (None, found.running_job, doubted and doubted.id), "what runs vouches in any case"
+
+
+@pytest.mark.parametrize(
+    ("known_at", "lead"),
+    [(NOW, 60.0), (NOW + 20, 40.0), (NOW + 60, 0.0), (NOW + 700, 0.0), (NOW - 3600, MOST_LEAD_SECONDS)],
+    ids=["at once", "late", "as late as the lead", "very late", "our clock was set back"],
+)
+@pytest.mark.parametrize("fold", [job_started, lambda e, job, at, known_at: job_ended(e, job, at, None, known_at)])
+def test_a_report_shows_how_far_githubs_clock_leads_at_least(fold, known_at, lead):
+    known = fold(online(), 1, NOW + 60, known_at)
+    assert known.github_lead == lead
+    assert fold(known, 2, NOW + 61, NOW + 3600).github_lead == lead, "a late report shows no less"
+
+
+@given(st.permutations(range(4)))
+def test_the_order_of_reports_does_not_change_the_lead(order):
+    deliveries = [
+        ("started", 1, NOW + 60, NOW + 5),
+        ("ended", 1, NOW + 90, NOW + 300),
+        ("started", 2, NOW + 95, NOW + 36),
+        ("ended", 2, NOW + 99, NOW + 98),
+    ]
+    assert reports(*[deliveries[each] for each in order]).github_lead == 59.0
+
+
+@pytest.mark.parametrize(("before_end", "is_busy"), [(58.0 - MICROSECOND, True), (58.0, False)])
+def test_a_runner_shown_busy_before_its_jobs_end_may_run_another_one_by_as_much_as_githubs_clock_leads(
+    before_end, is_busy
+):
+    """The lead is 59 s; GitHub dates an end by its second."""
+    evidence = reports(("started", 1, NOW + 60, NOW + 1), ("ended", 1, NOW + 400, NOW + 500))
+    shown = registration_seen(evidence, registration(online=True, busy=True), NOW + 400 - before_end, by=SeenBy.LIST)
+    assert shown.is_busy is is_busy
+    assert unknown_job_seconds(shown) == (DOUBTFUL_JOB_SECONDS if is_busy else 0.0)
+    assert not shown._replace(github_lead=0.0).is_busy
 
 
 DOUBT = [("started", 2, NOW + 90, NOW + 30), ("started", 1, NOW + 50, NOW + 200)]

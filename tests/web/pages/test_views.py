@@ -432,7 +432,9 @@ LOAD = Load(2, {"urgent": 1}, 0)
         (LOAD, 1, None, 0, 0, True, "All roles are alive."),
         (LOAD, 1, 1, 10_000, 0, True, "All roles are alive."),
         (LOAD, 1, 0, 0, 0, False, "No watch is alive."),
+        (LOAD._replace(silent=1), 1, 1, 0, 0, True, "All roles are alive."),
         (Load(0, {}, 0), 0, None, 0, 0, False, "No worker and no clock is alive."),
+        (Load(0, {}, 0, silent=2), 1, None, 0, 0, False, "No worker is alive."),
         (LOAD, 1, None, 10_001, 0, False, "10,001 deliveries wait in the inbox."),
         (LOAD, 1, None, 0, 1, False, "All roles are alive; 1 delivery was given up."),
     ],
@@ -440,6 +442,22 @@ LOAD = Load(2, {"urgent": 1}, 0)
 def test_the_state_of_the_system_is_summarized_in_one_sentence(load, clocks, watches, lag, dead, good, sentence):
     page = system_page(load, clocks, watches, lag, dead, [LETTER] * dead, [], NOW)
     assert (page.good, page.sentence) == (good, sentence)
+
+
+@pytest.mark.parametrize(
+    ("load", "note"),
+    [
+        (LOAD, ""),
+        (LOAD._replace(silent=1), "1 worker sent no heartbeat for 20 s: hung or killed."),
+        (Load(0, {}, 0), "No worker is alive: start `ghapp worker`."),
+        (
+            Load(0, {}, 0, silent=2),
+            "No worker is alive: start `ghapp worker`. 2 workers sent no heartbeat for 20 s: hung or killed.",
+        ),
+    ],
+)
+def test_a_worker_that_hangs_is_named(load, note):
+    assert system_page(load, 1, None, 0, 0, [], [], NOW).roles[0].note == note
 
 
 def test_dead_letters_are_latest_first_bounded_and_shown_only_to_permitted_visitors():

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ghapp.deliveries.store import DeadLetter
-from ghapp.queue.jobs import Load
+from ghapp.queue.jobs import SILENT_SECONDS, Load
 from ghapp.store.audit import AuditEntry
 from ghapp.store.presses import FAILED, JOINED
 from ghapp.web.pages.views.wording import Moment, moment
@@ -105,7 +105,7 @@ def system_page(
         now: epoch seconds.
     """
     roles = [
-        _role("worker", load.workers, "No worker is alive: start `ghapp worker`."),
+        _workers(load),
         _role("clock", clocks, "No clock is alive, so no sweep starts: start `ghapp clock`."),
     ]
     if watches is not None:
@@ -159,6 +159,14 @@ def _result(entry: AuditEntry) -> tuple[str, str]:
         return whole, ""
     first, _, rest = whole.partition("; ")
     return first, rest
+
+
+def _workers(load: Load) -> RoleLine:
+    """Returns the line of the workers. One that hangs is no reason to worry while another one is alive."""
+    silent = f"{counted(load.silent, 'worker')} sent no heartbeat for {SILENT_SECONDS} s: hung or killed."
+    if load.workers:
+        return RoleLine("worker", load.workers, True, silent if load.silent else "")
+    return _role("worker", 0, f"No worker is alive: start `ghapp worker`.{f' {silent}' if load.silent else ''}")
 
 
 def _role(name: str, alive: int, note: str) -> RoleLine:
