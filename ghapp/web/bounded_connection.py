@@ -57,6 +57,14 @@ HEAD_SECONDS, REQUEST_SECONDS, STALLED_SECONDS = 10.0, 30.0, 30.0
 """Time for a head, for a request with its body, and for a client that does not read its answer to go on reading. GitHub
 itself gives up a delivery after ten seconds."""
 
+KEEP_ALIVE_SECONDS = 620
+"""How long a connection is kept between two requests. Proxies and load balancers keep theirs for 60 s (nginx, AWS), 90
+s (Go) or 600 s (Google) and send the next request on them. If the server closes first, as uvicorn does after 5 s, a
+delivery that is sent at that moment has no answer but the proxy's 502."""
+
+KEEP_ALIVE_LATE_SECONDS = 2.0
+"""After which a connection is closed that uvicorn did not close, because line breaks came in between."""
+
 SLOW_SECONDS = 2.0
 """A body that has not arrived after this time gives way to others."""
 
@@ -141,6 +149,7 @@ class BoundedConnection(asyncio.Protocol):
         self._time = asyncio.get_running_loop().time
         self._transport: asyncio.Transport | None = None
         self._is_in_head, self._idle_bytes = True, 0
+        self._is_kept_alive = False
         self._unanswered = 0
         self._stalled_since: float | None = None
         self._stalled_bytes = 0
@@ -207,7 +216,7 @@ class BoundedConnection(asyncio.Protocol):
 
     def on_message_begin(self) -> None:
         """The first byte of a head."""
-        self.waiting_since = self._time()
+        self._is_kept_alive, self.waiting_since = False, self._time()
         if not self._unanswered:  # uvicorn keeps the latest head until the next one
             self.held_bytes = self._stalled_bytes
         self.held_bytes += REQUEST_BYTES
@@ -240,7 +249,7 @@ class BoundedConnection(asyncio.Protocol):
         """A request was answered."""
         self._unanswered -= 1
         if not self._unanswered and self.waiting_since is None:
-            self.waiting_since = self._time()
+            self._is_kept_alive, self.waiting_since = True, self._time()
 
     # Of `Connections`.
 
@@ -254,8 +263,9 @@ class BoundedConnection(asyncio.Protocol):
         return self.waiting_since is not None and self._time() - self.waiting_since > seconds
 
     def is_late(self, now: float) -> bool:
-        """True if a head, a body or the reading of an answer takes too long."""
+        """True if a head, a body or the reading of an answer takes too long, or no other request comes."""
         lasts = HEAD_SECONDS if self._is_in_head else REQUEST_SECONDS
+        lasts = KEEP_ALIVE_SECONDS + KEEP_ALIVE_LATE_SECONDS if self._is_kept_alive else lasts
         lasts = LINGER_SECONDS if self.is_refused else lasts
         waits = self.waiting_since is not None and now - self.waiting_since > lasts
         return waits or (self._stalled_since is not None and now - self._stalled_since > STALLED_SECONDS)
@@ -356,7 +366,8 @@ def bounded_config(application: ASGIApp, connections: Connections, **options: An
     logging.getLogger("uvicorn.error").addFilter(_is_of_the_server)
     protocol: Any = partial(BoundedConnection, connections)
     application = BoundedRequests(application)
-    return uvicorn.Config(application, http=protocol, ws="none", access_log=False, log_config=None, **options)
+    options |= {"access_log": False, "log_config": None, "timeout_keep_alive": KEEP_ALIVE_SECONDS}
+    return uvicorn.Config(application, http=protocol, ws="none", **options)
 
 
 def _is_of_the_server(record: logging.LogRecord) -> bool:

@@ -391,7 +391,6 @@ MUTATIONS: Mapping[str, Mutation] = {
     ),
     "the late end of an older job ends the one that runs": (Patch(observations, "job_ended", _ended_by_its_end),),
     "GitHub's clock never leads ours": (Patch(observations, "_with_lead", lambda evidence, _at, _known_at: evidence),),
-    "jobs are ordered by our clock": (Patch(observations, "_ahead", lambda _at, _known_at: None),),
     "busy and never reported is idle": _everywhere("unknown_job_seconds", lambda _evidence: 0.0, absence, observations),
     "a busy list soon after a job's end shows another job for days": (DOUBT_LASTS,),
     "an idle answer ends the job of an ephemeral runner": (
@@ -611,7 +610,6 @@ MUTATIONS: Mapping[str, Mutation] = {
 
 CAUGHT_BY: Mapping[str, int] = {
     "GitHub's clock never leads ours": 91086,
-    "jobs are ordered by our clock": 5967,
     "a job that another one displaces in doubt is over": 61255,
     "a departure explains no newcomer that is listed a sweep later than those before": 5256,
     "a runner that went missing since the batch explains no newcomer": 5516,

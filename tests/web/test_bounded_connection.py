@@ -15,7 +15,13 @@ from starlette.responses import PlainTextResponse, StreamingResponse
 from uvicorn.server import ServerState
 
 from ghapp.web import bounded_connection
-from ghapp.web.bounded_connection import LARGEST_HEAD_BYTES, SLICE_BYTES, Connections, bounded_config
+from ghapp.web.bounded_connection import (
+    KEEP_ALIVE_SECONDS,
+    LARGEST_HEAD_BYTES,
+    SLICE_BYTES,
+    Connections,
+    bounded_config,
+)
 from tests.support.ports import free_port
 
 HEAD = b"GET / HTTP/1.1\r\nHost: x\r\n"
@@ -89,8 +95,9 @@ async def status_of(reader):
 @pytest.fixture
 def hurried(monkeypatch):
     """Time-outs that a test can wait for."""
-    for name in ("HEAD_SECONDS", "REQUEST_SECONDS", "STALLED_SECONDS", "LINGER_SECONDS"):
+    for name in ("HEAD_SECONDS", "REQUEST_SECONDS", "STALLED_SECONDS", "LINGER_SECONDS", "KEEP_ALIVE_LATE_SECONDS"):
         monkeypatch.setattr(bounded_connection, name, 0.2)
+    monkeypatch.setattr(bounded_connection, "KEEP_ALIVE_SECONDS", 1.0)
     monkeypatch.setattr(bounded_connection, "CHECK_SECONDS", 0.05)
 
 
@@ -211,6 +218,22 @@ async def test_a_connection_without_a_request_gives_way_and_is_closed_in_time(hu
         assert await status_of(reader) == 200
         for each in [*idle, reader]:
             await asyncio.wait_for(each.read(), 10)
+
+
+async def test_a_connection_is_kept_longer_than_proxies_keep_theirs(hurried, monkeypatch):
+    """A proxy that sends a delivery on a connection that is just being closed answers 502 in our place."""
+    monkeypatch.setattr(bounded_connection, "KEEP_ALIVE_SECONDS", KEEP_ALIVE_SECONDS)
+    assert bounded_config(application, Connections()).timeout_keep_alive > 600
+    async with serving() as connect:
+        reader, writer = await connect(HEAD + b"\r\n")
+        assert await status_of(reader) == 200
+        await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 10)
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(reader.readuntil(b"HTTP/1.1 408"), 1.0)  # five times as long as a head may take
+        writer.write(HEAD + b"\r\n")
+        assert await status_of(reader) != 0
+        writer.write(HEAD)  # and a head that has begun is awaited for as long as any other
+        assert b"HTTP/1.1 408" in await asyncio.wait_for(reader.read(), 10)
 
 
 async def test_clients_that_do_not_read_their_answers_give_way():
