@@ -75,6 +75,7 @@ async def discover_installations(context: JobContext) -> int:
     await context.uninstalled.expire(context.clock())
     await _discover_again(context, found)
     _look_for_scopes(context, found)
+    _ask_for_shards(context, (each for each in found if each.id not in before))
     log.info("installations", found=len(found), missing={each.org: each.missing() for each in found if each.missing()})
     return len(found)
 
@@ -93,6 +94,13 @@ def _look_for_scopes(context: JobContext, found: Iterable[Installation]) -> None
         if each.id in with_scopes or (not each.suspended and rules_of(each, context.settings.scopes))
     ]
     enqueue_for_each(context.queue_redis, JobName.SCOPES, searched)
+
+
+def _ask_for_shards(context: JobContext, new: Iterable[Installation]) -> None:
+    """Enqueues the first query for the active shards of new installations: the next periodic one may be far."""
+    pools_of = context.settings.pools_of
+    with_source = [each.id for each in new if any(pool.active_source for pool in pools_of(each.org))]
+    enqueue_for_each(context.queue_redis, JobName.ACTIVE, with_source)
 
 
 async def _discover_again(context: JobContext, found: list[Installation]) -> None:

@@ -6,6 +6,8 @@ from contextlib import asynccontextmanager
 
 import httpx
 import pytest
+from rq import Queue
+from rq.serializers import JSONSerializer
 
 from ghapp.cli.api_client import ApiClient
 from ghapp.cli.api_connection import ActiveShards
@@ -14,6 +16,7 @@ from ghapp.gate.commands import GateTimeouts, watch
 from ghapp.gate.deploy_results import DeployReport, reported
 from ghapp.gate.judgement import GateRequest
 from ghapp.gate.store import Shards
+from ghapp.queue.jobs import QUEUE_OF, JobName
 from ghapp.sandbox.config import OrgConfig, Pace, PoolConfig, SandboxConfig
 from ghapp.sandbox.server import SandboxServer
 from ghapp.settings import Settings
@@ -209,6 +212,16 @@ async def test_the_sources_disagree_and_there_is_one_step_stop(shards, tmp_path)
     assert "GitHub assigned 2 jobs to purple lately" in disputed.next[0].why
     assert (agreed.passed, silent.passed) == (True, True)
     assert "the configuration has no answer: active_command failed, exit code 1" in check(silent, "role").text
+
+
+@pytest.mark.parametrize(("rows", "is_asked"), [('active_command = ["cat", "active"]', True), ("", False)])
+async def test_a_new_installation_is_asked_for_its_active_shards_at_once(shards, rows, is_asked):
+    async with shards(rows=rows) as app:
+        queue = Queue(QUEUE_OF[JobName.ACTIVE], connection=app.context.queue_redis, serializer=JSONSerializer)
+        queued = f"active-{app.installation}" in queue.get_job_ids()
+        queue.empty()
+        await discover_installations(app.context)
+        assert (queued, queue.get_job_ids()) == (is_asked, []), "and it is new once"
 
 
 async def test_the_command_is_called_again_after_a_while_and_when_the_clock_goes_back(shards, tmp_path):
