@@ -23,7 +23,7 @@ from ghapp.deaths.cause import Cause
 from ghapp.deaths.cluster_summary import ClusterSummary
 from ghapp.errors import StoreUnavailableError
 from ghapp.incidents.incident import LossIncident
-from ghapp.incidents.page_views import state_of, where_of
+from ghapp.incidents.texts import state_of, where_of
 from ghapp.installations.installation import UNINSTALLED_DISCOVERY_SECONDS, Installation
 from ghapp.installations.pool_matching import ALL_POOLS
 from ghapp.leaks.documents import kept_now

@@ -28,7 +28,7 @@ from ghapp.errors import ConfigurationError, StoreUnavailableError
 from ghapp.gate import pages as gate
 from ghapp.gate.api import GateEndpoints
 from ghapp.incidents import pages as incidents
-from ghapp.incidents.api import HistoryEndpoints
+from ghapp.incidents.api import HistoryEndpoints, IncidentEndpoint
 from ghapp.installations.scope_paths import PAGES, ScopePaths
 from ghapp.log import logger
 from ghapp.notifications.api import EventStream
@@ -187,6 +187,7 @@ def build(
                 GateEndpoints(settings, stores, reader, authenticator, enqueue_job, clock),
                 DeathEndpoints(stores, reader),
                 VersionEndpoint(reader, clock),
+                IncidentEndpoint(settings, reading, reader, clock),
                 HistoryEndpoints(reading, reader, clock),
                 EventStream(settings, stores, reader, authenticator, clock, stopping),
                 status,

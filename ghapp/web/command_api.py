@@ -12,6 +12,7 @@ from starlette.responses import Response
 from ghapp.deaths.api import DeathEndpoints
 from ghapp.errors import ConfigurationError
 from ghapp.gate.api import GateEndpoints
+from ghapp.incidents.api import IncidentEndpoint
 from ghapp.queue.jobs import Enqueue, JobName, enqueue
 from ghapp.remediation.api import RemediationEndpoints
 from ghapp.runners.api import HealthEndpoints
@@ -47,6 +48,7 @@ def command_api(settings: Settings, stores: Stores, clock: Clock, user: str) -> 
             RemediationEndpoints(settings, stores, reader, authenticator, clock),
             GateEndpoints(settings, stores, reader, authenticator, enqueue_job, clock),
             DeathEndpoints(stores, reader),
+            IncidentEndpoint(settings, stores, reader, clock),
             VersionEndpoint(reader, clock),
         ),
         exception_handlers={HTTPException: as_problem},

@@ -14,7 +14,7 @@ from starlette.routing import Route
 from ghapp.deaths import api as deaths
 from ghapp.deliveries import api as webhook
 from ghapp.gate import api as gate
-from ghapp.incidents import api as history
+from ghapp.incidents import api as incidents
 from ghapp.notifications import api as events
 from ghapp.pods import api as claims
 from ghapp.remediation import api as remediation
@@ -70,7 +70,7 @@ OPERATIONS = (
     *claims.OPERATIONS,
     *deaths.OPERATIONS,
     *versions.OPERATIONS,
-    *history.OPERATIONS,
+    *incidents.OPERATIONS,
     *remediation.OPERATIONS,
     *gate.OPERATIONS,
     *doctor.OPERATIONS,

@@ -206,6 +206,8 @@ PAGES = {
     ("jobs", "--queued"): "/",
     ("deaths",): "/",
     ("versions",): "/",
+    ("incidents",): "/",
+    ("incidents", "--org", "acme"): "/orgs/acme/incidents",
     ("runners", "--org", "acme"): "/orgs/acme/runners",
     ("jobs", "--org", "acme"): "/orgs/acme/jobs",
     ("deaths", "--org", "acme"): "/orgs/acme/deaths",

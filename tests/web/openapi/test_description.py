@@ -51,6 +51,8 @@ DATED = {
     ("HeadlineDocument", "since"),
     ("HealthDocument", "observed_at"),
     ("EvidenceDocument", "at"),
+    ("IncidentDocument", "began"),
+    ("IncidentDocument", "ended"),
     ("HistoryDocument", "begin"),
     ("HistoryDocument", "end"),
     ("DeathDocument", "at"),
