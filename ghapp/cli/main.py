@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from ghapp.cli import doctor, init, roles, tokens
+from ghapp.cli.audit_log import audit
 from ghapp.cli.context import (
     UnknownOrgError,
     UnknownPoolError,
@@ -95,6 +96,7 @@ GROUPS: Mapping[str, Sequence[click.Command]] = {
         jobs.why,
         deaths.deaths,
         incidents,
+        audit,
         versions,
         doctor.doctor,
     ),

@@ -44,6 +44,7 @@ from ghapp.store.stores import Stores, stores_over
 from ghapp.versions import pages as versions
 from ghapp.versions.api import VersionEndpoint
 from ghapp.web import openapi
+from ghapp.web.api.audit_log import AuditEndpoint
 from ghapp.web.api.doctor import DoctorEndpoint
 from ghapp.web.api.overview import OverviewEndpoints
 from ghapp.web.api.status import StatusEndpoints
@@ -189,6 +190,7 @@ def build(
                 VersionEndpoint(reader, clock),
                 IncidentEndpoint(settings, reading, reader, clock),
                 HistoryEndpoints(reading, reader, clock),
+                AuditEndpoint(reading.audit, reader),
                 EventStream(settings, stores, reader, authenticator, clock, stopping),
                 status,
                 DoctorEndpoint(reading.installations, examination, authenticator, clock),

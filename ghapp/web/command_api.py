@@ -20,6 +20,7 @@ from ghapp.settings import Settings
 from ghapp.store.connect import connect_sync
 from ghapp.store.stores import Stores
 from ghapp.versions.api import VersionEndpoint
+from ghapp.web.api.audit_log import AuditEndpoint
 from ghapp.web.api.overview import OverviewEndpoints
 from ghapp.web.authentication import CommandAuthenticator
 from ghapp.web.fleet_view import FleetReader
@@ -49,6 +50,7 @@ def command_api(settings: Settings, stores: Stores, clock: Clock, user: str) -> 
             GateEndpoints(settings, stores, reader, authenticator, enqueue_job, clock),
             DeathEndpoints(stores, reader),
             IncidentEndpoint(settings, stores, reader, clock),
+            AuditEndpoint(stores.audit, reader),
             VersionEndpoint(reader, clock),
         ),
         exception_handlers={HTTPException: as_problem},

@@ -21,7 +21,7 @@ from ghapp.remediation import api as remediation
 from ghapp.report.documents import Timestamp
 from ghapp.runners import api as health
 from ghapp.versions import api as versions
-from ghapp.web.api import doctor, overview, status
+from ghapp.web.api import audit_log, doctor, overview, status
 from ghapp.web.operation import SCHEMAS, Operation, Schema
 from ghapp.web.pages import layout
 from ghapp.web.pages.docs import page
@@ -72,6 +72,7 @@ OPERATIONS = (
     *versions.OPERATIONS,
     *incidents.OPERATIONS,
     *remediation.OPERATIONS,
+    *audit_log.OPERATIONS,
     *gate.OPERATIONS,
     *doctor.OPERATIONS,
     *webhook.OPERATIONS,

@@ -207,6 +207,8 @@ PAGES = {
     ("deaths",): "/",
     ("versions",): "/",
     ("incidents",): "/",
+    ("audit",): "/",
+    ("audit", "--org", "acme"): "/orgs/acme#audit",
     ("incidents", "--org", "acme"): "/orgs/acme/incidents",
     ("runners", "--org", "acme"): "/orgs/acme/runners",
     ("jobs", "--org", "acme"): "/orgs/acme/jobs",

@@ -123,6 +123,15 @@ INCIDENT = {
     "heal_seconds": 61.5,
     "url": "https://ghapp.example/orgs/acme/incidents/1795338011-123456789012",
 }
+CHANGE = {
+    "org": name("o"),
+    "at": AT,
+    "who": name("w"),
+    "channel": "check run",
+    "action": "resume",
+    "subject": name("p"),
+}
+CHANGE |= {"why": SENTENCE, "result": "resumed", "text": f"resumed; {SENTENCE}"}
 HEADLINE = {
     "org": name("o"),
     "severity": "critical",
@@ -189,6 +198,7 @@ OUTPUTS = {
     "jobs: none": job_tables.no_jobs("queued", ["acme/api#3"], [], [f"pool {name('p')}", name("o")]),
     "deaths": death_tables.deaths_table([DEATH], NOW),
     "incidents": incident_tables.incidents_table([INCIDENT, INCIDENT | {"ended": AT}], NOW),
+    "audit": tables.audit_table([CHANGE, CHANGE | {"subject": "*", "why": ""}], NOW),
     "doctor": tables.findings_table(FINDINGS),
     "doctor: count": tables.findings_text(FindingCounts.of(FINDINGS), f"https://{name('h')}"),
     "token list": tables.tokens_table([SimpleNamespace(**TOKEN)], NOW),

@@ -51,6 +51,7 @@ DATED = {
     ("HeadlineDocument", "since"),
     ("HealthDocument", "observed_at"),
     ("EvidenceDocument", "at"),
+    ("AuditEntryDocument", "at"),
     ("IncidentDocument", "began"),
     ("IncidentDocument", "ended"),
     ("HistoryDocument", "begin"),

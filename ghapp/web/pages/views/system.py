@@ -149,10 +149,8 @@ LONGEST_RESULT = 120
 
 
 def _result(entry: AuditEntry) -> tuple[str, str]:
-    """Returns the result in words, and what is folded away: most are one code, such as `nothing-to-resume`."""
-    words = entry.result if " " in entry.result else entry.result.replace("-", " ")
-    words = words if entry.until is None else f"{words} until {time_of(entry.until)}"
-    whole = f"{words}; {entry.detail}" if entry.detail else words
+    """Returns the result in words, and what is folded away."""
+    whole = entry.outcome
     if (losses := _LOSSES.fullmatch(whole)) is not None:
         return losses["result"], losses["more"]
     if len(whole) <= LONGEST_RESULT:
