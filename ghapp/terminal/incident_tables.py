@@ -55,7 +55,7 @@ def incidents_table(
 
 def _ends(document: Mapping[str, Any]) -> str:
     """Returns how losses ended, how long healing takes, and the page of an open incident; empty without any of them."""
-    words = [f"{each['losses']:,} {each['text']}" for each in document["ends"]]
+    words = [f"{each['losses']:,} × {each['text']}" for each in document["ends"]]
     if document["heal_seconds"] is not None:
         words.append(f"median time to heal {duration(document['heal_seconds'])}")
     if document["url"] and document["ended"] is None:

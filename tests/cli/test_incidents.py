@@ -80,7 +80,7 @@ async def test_the_text_has_a_row_for_each_and_the_page_of_the_open_one(known):
     assert row.split()[:5] == ["acme", "open", "10", "min", "ago"]
     assert "3 runners lost in linux-4vcpu" in row
     page = "https://ghapp.example.com/orgs/acme/incidents/now"
-    assert f"  now: 1 successor online; median time to heal 1 min; {page}\n" in shown
+    assert f"  now: 1 × successor online; median time to heal 1 min; {page}\n" in shown
     assert shown.count("https://") == 1
     cut = (await known.ask("incidents", "--limit", "2")).stdout
     assert cut.startswith(" 2 incidents; there are more, --limit shows them\n")

@@ -145,7 +145,8 @@ _LOSSES = re.compile(r"(?P<result>.*\b[0-9,]+ runners? remains? lost): (?P<more>
 """The result of a sweep: with how many runners remain lost, and what happens next (`RemainingLosses.in_words`)."""
 
 LONGEST_RESULT = 120
-"""Characters of a result that is shown as a whole: of a longer one only its first part is."""
+"""Characters of a result that is shown as a whole: of a longer one its first part is, and the first one of its detail:
+what a resume ended, with the reason of the pause."""
 
 
 def _result(entry: AuditEntry) -> tuple[str, str]:
@@ -155,8 +156,8 @@ def _result(entry: AuditEntry) -> tuple[str, str]:
         return losses["result"], losses["more"]
     if len(whole) <= LONGEST_RESULT:
         return whole, ""
-    first, _, rest = whole.partition("; ")
-    return first, rest
+    end = whole.find("; ", len(whole) - len(entry.detail) if entry.detail else 0)
+    return (whole, "") if end < 0 else (whole[:end], whole[end + len("; ") :])
 
 
 def _role(name: str, alive: int, note: str) -> RoleLine:
