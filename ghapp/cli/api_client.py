@@ -380,6 +380,26 @@ class ApiClient:
         found.sort(key=lambda each: datetime.fromisoformat(each["at"]), reverse=True)
         return found[:limit]
 
+    async def incidents(self, org: str | None, limit: int, *, is_open: bool) -> list[Any]:
+        """Returns the incidents, each with its `org`: open ones, the latest begin first, then the latest end."""
+        chosen = {"limit": min(limit, PAGE), "open": str(is_open).lower()}
+        paths = [f"/v1/orgs/{path_segment(name)}/incidents" for name in await self._orgs(org)]
+        documents = [await self._get(path, chosen) for path in paths]
+        found = [{"org": document["org"], **each} for document in documents for each in document["incidents"]]
+        found.sort(
+            key=lambda each: (each["ended"] is None, datetime.fromisoformat(each["ended"] or each["began"])),
+            reverse=True,
+        )
+        return found[:limit]
+
+    async def changes(self, org: str | None, limit: int) -> list[Any]:
+        """Returns the latest entries of the audit logs, each with its `org`, the latest first."""
+        paths = [f"/v1/orgs/{path_segment(name)}/audit" for name in await self._orgs(org)]
+        documents = [await self._get(path, {"limit": min(limit, PAGE)}) for path in paths]
+        found = [{"org": document["org"], **each} for document in documents for each in document["entries"]]
+        found.sort(key=lambda each: datetime.fromisoformat(each["at"]), reverse=True)
+        return found[:limit]
+
     async def versions(self, org: str | None) -> list[Any]:
         """Returns the versions of the runner that run, each with its `org`."""
         found = [await self._get(f"/v1/orgs/{path_segment(name)}/versions") for name in await self._orgs(org)]

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from ghapp.cli import doctor, init, roles, tokens
+from ghapp.cli.audit_log import audit
 from ghapp.cli.context import (
     UnknownOrgError,
     UnknownPoolError,
@@ -32,6 +33,7 @@ from ghapp.errors import (
 )
 from ghapp.exit_codes import FAILED, INTERRUPTED, MISUSED
 from ghapp.gate import commands as gate
+from ghapp.incidents.commands import incidents
 from ghapp.notifications import commands as notify
 from ghapp.remediation import commands as remediation
 from ghapp.runners import commands as fleet
@@ -86,7 +88,18 @@ def _exit_on_error(*, goes_over_http: Callable[[], bool] = lambda: False) -> Ite
 
 
 GROUPS: Mapping[str, Sequence[click.Command]] = {
-    "Look": (scan.scan, fleet.runners, fleet.explain, jobs.jobs, jobs.why, deaths.deaths, versions, doctor.doctor),
+    "Look": (
+        scan.scan,
+        fleet.runners,
+        fleet.explain,
+        jobs.jobs,
+        jobs.why,
+        deaths.deaths,
+        incidents,
+        audit,
+        versions,
+        doctor.doctor,
+    ),
     "Act": (fleet.sweep, remediation.pause, remediation.resume, gate.gate, deliveries.deliveries),
     "Run": (roles.up, roles.web, roles.worker, roles.clock, roles.watch),
     "Set up": (init.init, tokens.token, notify.notify),

@@ -1,4 +1,4 @@
-"""The history of an organization and its pools."""
+"""The incidents of an organization, and the history of it and of its pools."""
 
 from __future__ import annotations
 
@@ -10,13 +10,26 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ghapp.incidents.documents import HistoryDocument, history_document, span_of
+from ghapp.incidents.documents import (
+    HistoryDocument,
+    IncidentsDocument,
+    history_document,
+    incidents_document,
+    span_of,
+)
 from ghapp.incidents.history import WIDTHS
+from ghapp.incidents.texts import incidents_now
 from ghapp.installations.pool_matching import ALL_POOLS, OTHER_POOL
+from ghapp.report.links import PageLinks
+from ghapp.settings import Settings
 from ghapp.store.stores import Stores
 from ghapp.web.fleet_view import FleetReader
 from ghapp.web.operation import (
+    DEFAULT_PAGE,
     IF_NONE_MATCH,
+    LIMIT,
+    MOST_AT_ONCE,
+    NOT_A_LIMIT,
     POOL,
     Answer,
     Clock,
@@ -26,11 +39,24 @@ from ghapp.web.operation import (
     Schema,
     etag_matches,
     problems,
+    whole_number,
 )
 from ghapp.web.problems import problem
 
 STEPS = {str(width): width for width in WIDTHS}
 
+
+OPEN = Parameter("open", {"type": "boolean", "default": False})
+
+LIST_INCIDENTS = Operation(
+    "GET",
+    "/v1/orgs/{org}/incidents",
+    "Incidents (losses that overlap in time) of the last month: the open ones first, the latest begin first, then the "
+    "others, the latest end first; with `open=true` only the open ones. At most 500 that are over are kept.",
+    {200: Answer("The incidents.", IncidentsDocument), **problems(404)},
+    "read",
+    parameters=[OPEN, LIMIT],
+)
 
 MOMENT: Schema = {"type": "string", "format": "date-time"}
 
@@ -56,7 +82,34 @@ GET_HISTORY = Operation(
         IF_NONE_MATCH,
     ],
 )
-OPERATIONS = (GET_HISTORY,)
+OPERATIONS = (LIST_INCIDENTS, GET_HISTORY)
+
+
+class IncidentEndpoint:
+    """The endpoint of incidents. They are read rarely, so they are not cached."""
+
+    def __init__(self, settings: Settings, stores: Stores, reader: FleetReader, clock: Clock) -> None:
+        self._settings, self._incidents, self._reader, self._clock = settings, stores.incidents, reader, clock
+
+    def handlers(self) -> Mapping[Operation, Handler]:
+        """Returns the handler."""
+        return {LIST_INCIDENTS: self._list}
+
+    async def _list(self, request: Request) -> Response:
+        """The incidents as they are now, those included that no sweep has recorded yet."""
+        query = request.query_params
+        limit, is_open = whole_number(query.get("limit", str(DEFAULT_PAGE))), query.get("open", "false")
+        if limit is None or not 1 <= limit <= MOST_AT_ONCE:
+            return problem(400, NOT_A_LIMIT)
+        if is_open not in ("true", "false"):
+            return problem(400, "open takes true or false")
+        org_state = await self._reader.installed(request.path_params["org"])
+        runners = await self._reader.runners(org_state)
+        recorded = await self._incidents.all(org_state.installation.id)
+        incidents = incidents_now(recorded, org_state.view, runners, self._clock())
+        links = PageLinks(self._settings.public_url, org_state.installation.org)
+        document = incidents_document(links, incidents.values(), limit, is_open=is_open == "true")
+        return Response(msgspec.json.encode(document), media_type="application/json")
 
 
 class HistoryEndpoints:

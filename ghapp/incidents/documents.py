@@ -1,13 +1,14 @@
-"""The history of a pool as a JSON document: a column of values for each gauge and count. Pure; times are epoch seconds.
+"""Incidents and the history of a pool as JSON documents. Pure; times are epoch seconds.
 
-All columns have one value for each step from `begin` to before `end`. A gap is null.
+The history has a column of values for each gauge and count. All columns have one value for each step from `begin` to
+before `end`. A gap is null.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import NamedTuple, TypedDict
+from typing import Literal, NamedTuple, TypedDict
 
 from ghapp.incidents.history import (
     CAUSES,
@@ -18,8 +19,84 @@ from ghapp.incidents.history import (
     HistoryStep,
     step_of,
 )
+from ghapp.incidents.incident import LossIncident
+from ghapp.incidents.texts import ends_of, fuse_of, listed, state_of, title_of, typical_heal_seconds
 from ghapp.report.documents import Timestamp, timestamp
+from ghapp.report.links import PageLinks
 from ghapp.runners.verdict import State
+
+
+class LossEndDocument(TypedDict):
+    """How many losses of an incident ended in one way (`end`), and the way in words."""
+
+    end: str
+    losses: int
+    text: str
+
+
+class IncidentDocument(TypedDict):
+    """An incident: losses that overlap in time.
+
+    `state` is `open`, `stopped` (open, and a fuse waits for an admin), `healed` or `ended`; `open` counts the losses
+    without an end; `ends` has how the others ended, the commonest first. `fuse` is the position of its fuse, null if
+    none tripped; `heal_seconds` the median from first evidence to successor; `url` the page, null if its address is
+    not configured.
+    """
+
+    id: str
+    state: Literal["open", "stopped", "healed", "ended"]
+    text: str
+    began: Timestamp
+    ended: Timestamp | None
+    pools: list[str]
+    lost: int
+    open: int
+    ends: list[LossEndDocument]
+    fuse: str | None
+    heal_seconds: float | None
+    url: str | None
+
+
+class IncidentsDocument(TypedDict):
+    """The incidents of an organization, the open ones first."""
+
+    org: str
+    incidents: list[IncidentDocument]
+
+
+def incidents_document(
+    links: PageLinks, incidents: Iterable[LossIncident], limit: int, *, is_open: bool
+) -> IncidentsDocument:
+    """Returns at most `limit` incidents in the order of lists; only open ones if `is_open`.
+
+    Args:
+        links: the pages of the organization.
+        incidents: all known ones.
+        limit: how many at most.
+        is_open: True for the open ones alone.
+    """
+    chosen = [each for each in listed(incidents) if each.is_open or not is_open][:limit]
+    return {"org": links.org, "incidents": [incident_document(each, links) for each in chosen]}
+
+
+def incident_document(incident: LossIncident, links: PageLinks) -> IncidentDocument:
+    """Returns the document of an incident."""
+    losses = incident.losses
+    return {
+        "id": incident.id,
+        "state": state_of(incident),
+        "text": title_of(incident),
+        "began": timestamp(incident.began),
+        "ended": None if incident.ended is None else timestamp(incident.ended),
+        "pools": sorted({each.pool for each in losses}),
+        "lost": len(losses),
+        "open": sum(each.is_open for each in losses),
+        "ends": [{"end": each.code, "losses": each.losses, "text": each.words} for each in ends_of(losses)],
+        "fuse": fuse_of(incident) or None,
+        "heal_seconds": typical_heal_seconds(losses),
+        "url": links.below(f"incidents/{incident.id}"),
+    }
+
 
 MOST_STEPS = 2_304
 """Steps of one document: 8 days of 300 s, or 96 days of an hour."""

@@ -5,12 +5,23 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from statistics import median
 from typing import NamedTuple
 
 from ghapp.incidents.incident import FuseStep, LossEnd, LossIncident, RunnerLoss
 from ghapp.incidents.interruptions import Interruption
-from ghapp.incidents.texts import ENDS, PROOFS
+from ghapp.incidents.texts import (
+    ENDS,
+    PROOFS,
+    CodedCount,
+    ends_of,
+    fuse_of,
+    heal_seconds,
+    last_positions,
+    listed,
+    state_of,
+    title_of,
+    typical_heal_seconds,
+)
 from ghapp.installations.pool_matching import ALL_POOLS
 from ghapp.remediation.fuse import FUSE_REASONS, FuseReason, Position, fuse_name
 from ghapp.report.documents import timestamp
@@ -18,17 +29,6 @@ from ghapp.runners.verdict import Reason
 from ghapp.web.pages.views.paging import Paging, paged, query_string
 from ghapp.web.pages.views.wording import Moment, moment, page_duration
 from ghapp.wording import capitalized, counted, duration
-
-HEALED_ENDS = {LossEnd.SUCCESSOR_ONLINE, LossEnd.RETURNED, LossEnd.REREGISTERED}
-"""Ends after which the pool has as many runners as before."""
-
-
-class CodedCount(NamedTuple):
-    """How many losses share a code, the code, and its words."""
-
-    losses: int
-    code: str
-    words: str
 
 
 class IncidentLine(NamedTuple):
@@ -59,13 +59,8 @@ class IncidentsPageView(NamedTuple):
 
 def incidents_page(incidents: Mapping[str, LossIncident], page: int, now: float) -> IncidentsPageView:
     """Returns the page: all open incidents, the latest first, and one page of the others."""
-    known = sorted(
-        (each for each in incidents.values() if not each.merged_into),
-        key=lambda each: (each.began, each.id),
-        reverse=True,
-    )
-    still = [each for each in known if each.is_open]
-    over = sorted((each for each in known if not each.is_open), key=lambda each: each.ended or 0.0, reverse=True)
+    known = listed(incidents.values())
+    still, over = [each for each in known if each.is_open], [each for each in known if not each.is_open]
     shown, paging = paged(over, page, query_string)
     return IncidentsPageView(
         _sentence(still, len(over)),
@@ -108,40 +103,8 @@ def incident_line(incident: LossIncident, now: float) -> IncidentLine:
         sum(each.is_open for each in incident.losses),
         ends_of(incident.losses),
         fuse_of(incident),
-        typical_heal(incident.losses),
+        _typical_heal(incident.losses),
     )
-
-
-def title_of(incident: LossIncident) -> str:
-    """Returns what was lost, and where."""
-    where = where_of(incident)
-    if len(incident.losses) == 1:
-        return f"{incident.losses[0].name} lost in {where}"
-    return f"{counted(len(incident.losses), 'runner')} lost in {where}"
-
-
-def where_of(incident: LossIncident) -> str:
-    """Returns the pool; several are counted. The fuse of the whole installation makes one incident of theirs."""
-    pools = sorted({each.pool for each in incident.losses})
-    return pools[0] if len(pools) == 1 else counted(len(pools), "pool")
-
-
-def state_of(incident: LossIncident) -> str:
-    """Returns the state in one word."""
-    if incident.is_open:
-        return "stopped" if Position.STOPPED in last_positions(incident).values() else "open"
-    return "healed" if all(each.end in HEALED_ENDS for each in incident.losses) else "ended"
-
-
-def last_positions(incident: LossIncident) -> dict[str, Position]:
-    """Returns the last recorded position of each of its fuses, by pool."""
-    return {each.pool: each.position for each in incident.steps}
-
-
-def ends_of(losses: Sequence[RunnerLoss]) -> tuple[CodedCount, ...]:
-    """Returns how many losses ended in each way, the commonest first; without the open ones."""
-    count = Counter(each.end for each in losses if not each.is_open)
-    return tuple(CodedCount(number, end.value, ENDS[end]) for end, number in count.most_common())
 
 
 def proofs_of(losses: Sequence[RunnerLoss]) -> tuple[CodedCount, ...]:
@@ -150,26 +113,10 @@ def proofs_of(losses: Sequence[RunnerLoss]) -> tuple[CodedCount, ...]:
     return tuple(CodedCount(number, proof.value, PROOFS.get(proof, "")) for proof, number in count.most_common())
 
 
-def fuse_of(incident: LossIncident) -> str:
-    """Returns the position of the incident's fuse: of several, the one that holds most; empty if none tripped."""
-    found = last_positions(incident).values()
-    order = (Position.STOPPED, Position.PROVING, Position.CLOSED)
-    return next((position.value for position in order if position in found), "")
-
-
-def typical_heal(losses: Sequence[RunnerLoss]) -> str:
+def _typical_heal(losses: Sequence[RunnerLoss]) -> str:
     """Returns the median time from the first evidence to the successor; empty if none is online yet."""
-    found = heal_seconds(losses)
-    return duration(median(found)) if found else ""
-
-
-def heal_seconds(losses: Sequence[RunnerLoss]) -> list[float]:
-    """Returns the seconds from first evidence to successor of each healed loss, the shortest first."""
-    return sorted(
-        each.ended_at - each.first_at
-        for each in losses
-        if each.end is LossEnd.SUCCESSOR_ONLINE and each.ended_at is not None
-    )
+    seconds = typical_heal_seconds(losses)
+    return "" if seconds is None else duration(seconds)
 
 
 def _sentence(still: Sequence[LossIncident], over: int) -> str:
@@ -320,7 +267,7 @@ def incident_page(
         lost=len(losses),
         still_lost=sum(each.is_open for each in losses),
         healed=len(heals),
-        heal=typical_heal(losses),
+        heal=_typical_heal(losses),
         longest_heal=duration(heals[-1]) if heals else "",
         fuses=tuple(_fuses(incident)),
         proofs=proofs_of(losses),

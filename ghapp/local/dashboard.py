@@ -23,12 +23,13 @@ from ghapp.deaths.cause import Cause
 from ghapp.deaths.cluster_summary import ClusterSummary
 from ghapp.errors import StoreUnavailableError
 from ghapp.incidents.incident import LossIncident
-from ghapp.incidents.page_views import state_of, where_of
+from ghapp.incidents.texts import state_of, where_of
 from ghapp.installations.installation import UNINSTALLED_DISCOVERY_SECONDS, Installation
 from ghapp.installations.pool_matching import ALL_POOLS
 from ghapp.leaks.documents import kept_now
 from ghapp.leaks.reaper_status import DAY_SECONDS, LeakingPod, is_overdue
 from ghapp.loading.views import load_fleet, reaper_terms
+from ghapp.local import derived_events
 from ghapp.local.browser import open_in_browser
 from ghapp.local.pipeline import SandboxPipeline
 from ghapp.local.pressed_keys import pressed_keys
@@ -89,8 +90,8 @@ DROPPED_FIRST = ("offline", "unknown", "starting", "invalidated", "suspect", HEA
 ShowingEvents = Callable[[int], RenderableType]
 """A part of a frame, by how many events it shows at most."""
 
-PHANTOM_FOUND, PHANTOM_OVER = "phantom.found", "phantom.over"
-"""What the terminal alone shows as events: controllers get none of them."""
+EventKey = tuple[str, str, str]
+"""Type, subject and time: the reason of what goes on may change."""
 
 COLUMNS = (*(state.value for state in State if state is not State.RETIRED), HEALED)
 """A retired runner is no member of its pool."""
@@ -101,8 +102,7 @@ KIND_COLOURS = {
     "reset": "green",
     "offline": "yellow",
     "fuse": "red",
-    PHANTOM_FOUND: "yellow",
-    PHANTOM_OVER: "green",
+    **derived_events.COLOURS,
 }
 
 
@@ -214,8 +214,8 @@ def _where(error: Exception) -> str:
 async def _print_changes(site: Site, director: Director | None, printer: ProblemPrinter) -> NoReturn:
     """Prints a line for each event, problem and new headline, forever: for systemd's journal, a pipe or a file."""
     stores = stores_over(connect(site.settings.redis_url or ""))
-    failures, last_events, last_phantoms = DrawingFailures(site), dict[int, str](), dict[int, float]()
-    worst = dict[int, Headline]()
+    failures, last_events = DrawingFailures(site), dict[int, str]()
+    worst, printed = dict[int, Headline](), dict[int, set[EventKey]]()
     redis_error, began_at, judged_at = "", time.monotonic(), 0.0
     while True:
         site.supervise()
@@ -229,14 +229,11 @@ async def _print_changes(site: Site, director: Director | None, printer: Problem
                     lines.append(plain(f"the App is installed on {each.org}"))
                 else:
                     lines += [_line(event) for event in _shown_events(_after(last, rows))]
-                changes = phantom_events(await stores.cluster_summaries.of(each.id))
-                since = last_phantoms.get(each.id, time.time())
-                lines += [_line(event) for event in changes if _time_of(event) > since]
-                last_phantoms[each.id] = max([since, *map(_time_of, changes)])
             if time.monotonic() >= judged_at + HEADLINE_SECONDS:
                 judged_at = time.monotonic()
                 for each in installations:
                     lines += await _new_headline(site.settings, stores, each, worst)
+                    lines += await _new_derived_events(stores, each.id, printed)
             if not installations:
                 current.append(await _why_no_installation(stores, site.settings, began_at))
             surveys = await stores.runners.surveys([each.id for each in installations])
@@ -271,6 +268,25 @@ async def _new_headline(
     step = f" → {found.step}{action}" if found.step else ""
     line = f"{timestamp(now)[11:19]}  {installation.org}: {found.sentence}{step}"
     return [plain(line, SEVERITIES[found.severity])]
+
+
+async def _new_derived_events(stores: Stores, installation: int, printed: dict[int, set[EventKey]]) -> list[Text]:
+    """Returns the lines of what the terminal alone shows as events and is not in `printed`, which has it then.
+
+    What there was at first is not news.
+    """
+    found = await _derived_events(stores, installation)
+    events_by_key = {(each["type"], each["subject"], each["time"]): each for each in found}
+    last = printed.get(installation, events_by_key.keys())
+    printed[installation] = {*events_by_key}
+    return [_line(event) for key, event in events_by_key.items() if key not in last]
+
+
+async def _derived_events(stores: Stores, installation: int) -> list[dict[str, Any]]:
+    surveys = await stores.runners.surveys([installation])
+    incidents = await stores.incidents.all(installation)
+    summary = await stores.cluster_summaries.of(installation)
+    return derived_events.derived_events(summary, surveys[installation], incidents.values())
 
 
 def _after(event_id: str, rows: Sequence[tuple[str, bytes]]) -> Sequence[tuple[str, bytes]]:
@@ -469,13 +485,15 @@ async def _fleet(settings: Settings, stores: Stores, installation: Installation)
         cells = [str(counts[pool.name].get(state) or "") for state in COLUMNS]
         paused = ", paused" if pool.pause is not None else ""
         table.add_row(pool.name, *cells, f"{pool.fuse_text}{paused}")
-    incident = incident_line((await stores.incidents.all(installation.id)).values(), now)
+    incidents = (await stores.incidents.all(installation.id)).values()
+    incident = incident_line(incidents, now)
     reaped = await stores.leaks.reaped_since(installation.id, now - DAY_SECONDS)
     tick = await stores.leaks.last(installation.id)
     unused = () if is_overdue(tick.at, now) else kept_now(tick.leaking, reaper_terms(fleet.view, settings))
     summary = await stores.cluster_summaries.of(installation.id)
     cluster = cluster_line(summary, reaped, unused)
-    events = await _events(stores, installation.id, summary)
+    derived = derived_events.derived_events(summary, fleet.view.survey, incidents)
+    events = await _events(stores, installation.id, derived)
     empty = [state for state in DROPPED_FIRST if not any(each.get(state) for each in counts.values())]
     cost = Text(await _cost(stores, org), "dim")
     shards = {pool.name: shards_text(shards_of(fleet, pool)) for pool in pools}
@@ -567,10 +585,10 @@ async def _cost(stores: Stores, org: str) -> str:
     return f"{sent}, of which {billable:,.0f} count against GitHub's limit; {mean:.0f} ms per sweep"
 
 
-async def _events(stores: Stores, installation: int, summary: ClusterSummary | None) -> dict[int, list[Text]]:
-    """Returns the lines of events, by how many at most."""
+async def _events(stores: Stores, installation: int, derived: Iterable[dict[str, Any]]) -> dict[int, list[Text]]:
+    """Returns the lines of events, also of those that the terminal derives, by how many at most."""
     events, now = _shown_events(await stores.events.latest(installation, EVENTS_READ)), time.time()
-    events = sorted([*events, *phantom_events(summary)], key=_time_of)
+    events = sorted([*events, *derived], key=_time_of)
     none = [Text("no events lately" if events else "no events yet", "dim")]
     return {
         most: [_line(each) for each in worth_a_line(events, now, most)] or none for most in range(1, EVENTS_SHOWN + 1)
@@ -581,19 +599,6 @@ def _shown_events(rows: Iterable[tuple[str, bytes]]) -> list[dict[str, Any]]:
     """Returns the events without the clean exits, of which a fleet of ephemeral runners has hundreds."""
     events = [msgspec.json.decode(row) for _, row in rows]
     return [each for each in events if each["data"].get("cause") != Cause.CLEAN_EXIT]
-
-
-def phantom_events(summary: ClusterSummary | None) -> list[dict[str, Any]]:
-    """Returns the phantoms that were found, and that ended, like CloudEvents; oldest first."""
-    return [
-        {
-            "type": PHANTOM_OVER if each.is_over else PHANTOM_FOUND,
-            "subject": each.subject,
-            "time": timestamp(each.at),
-            "data": {"reason": each.reason},
-        }
-        for each in (() if summary is None else summary.changes)
-    ]
 
 
 def worth_a_line(events: Sequence[dict[str, Any]], now: float, most: int = EVENTS_SHOWN) -> list[dict[str, Any]]:

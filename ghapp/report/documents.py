@@ -38,7 +38,7 @@ from ghapp.runners.deletion_progress import Deletion, outcome
 from ghapp.runners.evidence import Evidence, FailedCalls, Survey, observed_at
 from ghapp.runners.failed_calls import failed_calls, retry_at
 from ghapp.runners.verdict import Reason, State, Verdict
-from ghapp.wording import time_of
+from ghapp.wording import duration, time_of
 
 Timestamp = Annotated[str, "RFC 3339 in UTC"]
 """The result of `timestamp`. The API's description marks fields of this type as `date-time`."""
@@ -340,7 +340,7 @@ def history(evidence: Evidence, survey: Survey, claim: PodClaim | None = None) -
         (evidence.absent_since, "list", f"absent from a {read}"),
         (evidence.first_404_at, "get", "404"),
         (evidence.confirmed_at, "get", "404 again, and a complete control list without it"),
-        (evidence.back_at, "list", "registered again after an absence"),
+        *_past_outage(evidence),
         (evidence.retired_at, "claim", "removed on purpose by its controller"),
         (evidence.granted_at, "claim", "remediation granted"),
         (None if _is_left_to_arc(evidence) else evidence.removed_at, "claim", "registration removed"),
@@ -356,6 +356,20 @@ def history(evidence: Evidence, survey: Survey, claim: PodClaim | None = None) -
         facts.append((claim.claimed_at, "claim", _claimed(claim)))
     dated = ((at, source, text) for at, source, text in facts if at is not None)
     return sorted(dated, key=lambda fact: int(fact[0]))
+
+
+def _past_outage(evidence: Evidence) -> list[tuple[float | None, Source, str]]:
+    """Returns the last return from an absence, and the begin and end of the last outage that is over."""
+    outage = evidence.last_outage
+    if outage is None:
+        return [(evidence.back_at, "list", "registered again after an absence")]
+    is_back = outage.ended == evidence.back_at
+    of = f" of {duration(outage.ended - outage.began)}"
+    return [
+        (outage.began, "list", "first missing, or offline" if outage.was_missing else "offline"),
+        (evidence.back_at, "list", f"registered again after an absence{of if is_back else ''}"),
+        (None if is_back else outage.ended, "list", f"online again after an outage{of}"),
+    ]
 
 
 def last_listing(evidence: Evidence, survey: Survey) -> Fact | None:

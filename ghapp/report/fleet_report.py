@@ -108,8 +108,17 @@ def _urgent(
 
 
 def _headlines_text(found: Sequence[Headline], links: PageLinks, now: float) -> str:
-    """Renders what is wrong, since when, what to do, and where more is shown."""
+    """Renders what is wrong, since when, what to do, and where more is shown.
+
+    A pause is left out where the headline of the runners that it holds back has its reason, and what to do about it.
+    """
     lines = []
+    steps_of_losses = {(each.step, each.command) for each in found if each.kind is HeadlineKind.LOST}
+    found = [
+        each
+        for each in found
+        if each.kind is not HeadlineKind.PAUSED or (each.step, each.command) not in steps_of_losses
+    ]
     for each in found[:MOST_HEADLINES]:
         action = (
             f" {code(each.command)}" if each.command else f" [the App's settings]({each.link})" if each.link else ""

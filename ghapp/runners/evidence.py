@@ -50,6 +50,20 @@ class PastLoss(NamedTuple):
     healed_at: float | None = None
 
 
+class Outage(NamedTuple):
+    """A time in which a runner was offline, or in which GitHub answered 404 for it. Fields are only ever appended.
+
+    Attributes:
+        began: the first observation of it (epoch seconds).
+        ended: when the runner was seen online, or registered, again (epoch seconds).
+        was_missing: True if GitHub answered 404 for it in that time.
+    """
+
+    began: float
+    ended: float
+    was_missing: bool = False
+
+
 class FailedCalls(NamedTuple):
     """Calls about one runner, in a row, that GitHub refused or did not answer. Fields are only ever appended.
 
@@ -229,6 +243,8 @@ class Evidence(NamedTuple):
     """The date of what last revoked a confirmation of the present absence; None while it never was."""
     github_lead: float = 0.0
     """How far GitHub's clock was ahead of ours at least, in seconds, by the reports of this runner's jobs."""
+    last_outage: Outage | None = None
+    """The last outage that is over, of a runner that had been online or missing before. Display only."""
 
     @property
     def last_sign_at(self) -> float | None:

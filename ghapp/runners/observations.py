@@ -18,6 +18,7 @@ from ghapp.runners.evidence import (
     DoubtedJob,
     Evidence,
     Fold,
+    Outage,
     PastLoss,
     Registration,
     Survey,
@@ -169,6 +170,25 @@ def _past_loss(evidence: Evidence, at: float) -> PastLoss | None:
     )
 
 
+def _last_outage(evidence: Evidence, at: float, *, online: bool) -> Outage | None:
+    """Returns the last outage after the runner is seen at `at`: the present one if that ends it.
+
+    Being seen online ends the time of being offline, but not of a runner that has yet to start; being registered ends
+    an absence. That a list alone lacked the runner is no outage: lists omit runners. What follows at once is the same
+    outage, such as a runner that is registered again before it is online.
+    """
+    begins = [missing_since(evidence)] if evidence.first_404_at is not None else []
+    if online and evidence.was_online and evidence.offline_since is not None:
+        begins.append(evidence.offline_since)
+    last = evidence.last_outage
+    if not begins:
+        return last
+    began, was_missing = min(begins), evidence.first_404_at is not None
+    if last is not None and began <= last.ended:
+        began, was_missing = min(began, last.began), was_missing or last.was_missing
+    return Outage(began, max(at, began), was_missing)
+
+
 def first_observation(runner_id: int, name: str, at: float) -> Evidence:
     """Returns the evidence of a runner that was unknown until `at`."""
     return Evidence(id=runner_id, name=name, first_seen=at)
@@ -215,6 +235,7 @@ def registration_seen(evidence: Evidence | None, seen: Registration, at: float, 
         was_lost=evidence.was_lost if evidence.first_404_at is None else _was_confirmed(evidence),
         retired_at=_still_retired(evidence, at, by),
         omissions=_omissions(evidence) if by is SeenBy.GET else 0,
+        last_outage=_last_outage(evidence, at, online=seen.online),
     )
 
 
@@ -709,7 +730,13 @@ def not_needed(evidence: Evidence, at: float) -> Evidence:
 def busy_after_all(evidence: Evidence, at: float) -> Evidence:
     """GitHub refused to remove the runner because it runs a job: it works, and counts as a lost one that returned."""
     return _without_absence(_without_remediation(evidence, at))._replace(
-        busy=True, was_online=True, was_busy=True, observed_at=at, back_at=at, was_lost=True
+        busy=True,
+        was_online=True,
+        was_busy=True,
+        observed_at=at,
+        back_at=at,
+        was_lost=True,
+        last_outage=_last_outage(evidence, at, online=False),
     )
 
 

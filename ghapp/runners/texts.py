@@ -9,7 +9,7 @@ from ghapp.installations.scope import runners_settings
 from ghapp.remediation.fuse import Fuse, FuseReason, Position
 from ghapp.remediation.pause import Pause
 from ghapp.remediation.plan import Mode
-from ghapp.remediation.status import ReplacementStage, ReplacementStatus
+from ghapp.remediation.status import ReplacementBlocker, ReplacementStage, ReplacementStatus
 from ghapp.report.check_run import LONGEST
 from ghapp.report.check_run_state import REFRESH_SECONDS
 from ghapp.report.documents import HEALED
@@ -21,8 +21,6 @@ from ghapp.runners.evidence import Evidence, is_absent
 from ghapp.runners.next_attempt import OVERDUE
 from ghapp.runners.verdict import Reason, State
 from ghapp.wording import are, counted, time_of
-
-LONGEST_WHY = 200
 
 COUNTED = (State.HEALTHY, State.STARTING, State.OFFLINE, State.SUSPECT, State.INVALIDATED, State.UNKNOWN)
 ALWAYS_COUNTED = (State.HEALTHY, State.INVALIDATED)
@@ -111,9 +109,9 @@ def fuse_history(fuse: Fuse, quote: Callable[[str], str] = code, now: float | No
 
 
 def paused_by(pause: Pause, now: float) -> str:
-    """Renders who paused, since when, until when and why."""
+    """Renders who paused, since when, and until when. A headline has the reason."""
     until = "" if pause.until is None else f" until {time_of(pause.until, now)}"
-    return f"by {code(pause.who)} {time_of(pause.at, now)}{until}: {code(pause.why, LONGEST_WHY)}"
+    return f"by {code(pause.who)} {time_of(pause.at, now)}{until}"
 
 
 MOST_LABELS = 20
@@ -141,7 +139,7 @@ NOTES = {Reason.HANGS_AFTER_JOB: "its registration is deleted and its job is ove
 
 
 def runners_text(fleet: FleetView, pools: Sequence[PoolView], now: float, room: int) -> str:
-    """Renders all unhealthy runners in at most `room` characters, below the fuses and pauses that stop replacements."""
+    """Renders all unhealthy runners in at most `room` characters, below the fuses that hold back replacements."""
     fuses = [(pool, fleet.view.fuses.get(pool.name, Fuse())) for pool in pools]
     stops = [
         _stop(f"The fuse of {code(pool.name)}", fuse, fleet.view.mode, pool.pause, now)
@@ -150,8 +148,6 @@ def runners_text(fleet: FleetView, pools: Sequence[PoolView], now: float, room: 
     ]
     if fleet.whole_fuse.position is not Position.CLOSED:
         stops.insert(0, _stop("The fuse of all pools", fleet.whole_fuse, fleet.view.mode, fleet.org_pause, now))
-    if fleet.org_pause is not None:
-        stops.insert(0, f"- All pools are paused {paused_by(fleet.org_pause, now)}")
     before = cut(stops[0], stops[1:], len(stops) - 1, room // 2, "pools") + "\n\n" if stops else ""
     listed = sorted(
         ((each, pool) for pool in pools for each in pool.members if _is_listed(each, fleet, now)),
@@ -192,8 +188,13 @@ def _alike(listed: Iterable[ListedRunner]) -> list[list[ListedRunner]]:
 
 def _shared_texts(statuses: Iterable[ReplacementStatus]) -> list[ReplacementStatus]:
     """Returns the statuses whose sentence many rows would repeat, the commonest first, without their times."""
-    counts = Counter(each._replace(since=None) for each in statuses if each.stage is not ReplacementStage.NONE)
+    counts = Counter(each._replace(since=None) for each in statuses if _has_text(each))
     return [status for status, count in counts.most_common(MOST_SHARED) if count > MOST_ALIKE]
+
+
+def _has_text(status: ReplacementStatus) -> bool:
+    """True if the sentence of a status is shown with its runner: who paused, and why, is in a headline."""
+    return status.stage is not ReplacementStage.NONE and status.blocked_by is not ReplacementBlocker.PAUSE
 
 
 def _is_listed(member: RunnerView, fleet: FleetView, now: float) -> bool:
@@ -304,7 +305,8 @@ def _runners(alike: Sequence[RunnerView], pool: PoolView, fleet: FleetView, now:
     if statuses[0].stage is not ReplacementStage.NONE:
         text = blocker_text(statuses)
         of_each = ", each" if text.startswith("its ") else ""
-        waits = f"{statuses[0].short}{since and f' since {since}'}{of_each}: {prose(text)}"
+        waits = f"{statuses[0].short}{since and f' since {since}'}"
+        waits += f"{of_each}: {prose(text)}" if _has_text(statuses[0]) else ""
     return row(
         f"{names}, …; {everyone}",
         alike[0].state,
@@ -344,6 +346,6 @@ def _replacement(status: ReplacementStatus, shared: Collection[ReplacementStatus
     if status.stage is ReplacementStage.NONE:
         return NOTHING
     since = "" if status.since is None else f" since {time_of(status.since, now)}"
-    if status._replace(since=None) in shared:
+    if status._replace(since=None) in shared or not _has_text(status):
         return f"{status.short}{since}"
     return f"{status.stage}{since}: {prose(status.text)}"

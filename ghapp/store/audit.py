@@ -14,6 +14,7 @@ from ghapp.installations.pool_matching import ALL_POOLS
 from ghapp.store import keys
 from ghapp.store.codec import Codec
 from ghapp.store.quarantine import Member, RecordReader
+from ghapp.wording import time_of
 
 MOST = 1_200
 """Maximum of entries per trail and installation.
@@ -88,6 +89,13 @@ class AuditEntry(NamedTuple):
         """The action and its subject, as `pause linux`."""
         subject = "all pools" if self.subject == ALL_POOLS else self.subject
         return f"{self.action} {subject}".strip()
+
+    @property
+    def outcome(self) -> str:
+        """The result in words (most are one code, such as `nothing-to-resume`), the end of a pause, and the detail."""
+        words = self.result if " " in self.result else self.result.replace("-", " ")
+        words = words if self.until is None else f"{words} until {time_of(self.until)}"
+        return f"{words}; {self.detail}" if self.detail else words
 
 
 _entries = Codec("audit-entry", AuditEntry)

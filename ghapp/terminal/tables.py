@@ -20,7 +20,7 @@ from rich.text import Text
 from ghapp.deaths.cause import HAPPENED, Cause
 from ghapp.deaths.post_mortem import APART_SECONDS
 from ghapp.deaths.texts import memory_text
-from ghapp.installations.pool_matching import LONGEST_POOL
+from ghapp.installations.pool_matching import ALL_POOLS, LONGEST_POOL
 from ghapp.leaks.documents import LEAKED
 from ghapp.leaks.tick import WAITS
 from ghapp.pods.phantom_kinds import KNOWN_SOON, may_be_phantoms
@@ -125,7 +125,7 @@ class ShrinkingTable:
         self._table, self._optional, self._stacks = table, optional, stacks
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Draws the table; in a pipe, and if it may not become a list, wider than that if it must be."""
+        """Draws the table; in a pipe with a line for each row; if it may not become a list, wider than the terminal."""
         table, widest = self._table, options.update(max_width=ANY_WIDTH)
         for table in _narrower(self._table, self._optional):
             if _least_width(console, widest, table) <= options.max_width:
@@ -136,7 +136,7 @@ class ShrinkingTable:
                 return
         natural = console.measure(table, options=widest).maximum
         has_sentences = any(not column.no_wrap for column in table.columns)
-        width = min(natural, options.max_width) if has_sentences else natural
+        width = min(natural, options.max_width) if has_sentences and console.is_terminal else natural
         width = max(width, _least_width(console, widest, table))
         yield from console.render(table, options.update(width=width, max_width=width))
 
@@ -478,6 +478,20 @@ def letters_table(letters: Iterable[Mapping[str, Any]], now: float) -> Renderabl
 def constant_column(column: str, documents: Sequence[Mapping[str, Any]]) -> list[str]:
     """Returns the column if it has the same value in each row."""
     return [column] if len({each[column] for each in documents}) == 1 else []
+
+
+def audit_table(documents: Sequence[Mapping[str, Any]], now: float) -> RenderableType:
+    """Returns a row for each entry of the audit log."""
+    if not documents:
+        return copyable("no change is recorded")
+    table = new_table("org", "when", "who", "through", "what", "result", "reason", sentences=["result", "reason"])
+    for each in documents:
+        subject = "all pools" if each["subject"] == ALL_POOLS else each["subject"]
+        what, when = f"{each['action']} {subject}".strip(), ago(each["at"], now)
+        table.add_row(
+            each["org"], when, each["who"], each["channel"], plain(what), plain(each["text"]), plain(each["why"])
+        )
+    return ShrinkingTable(table, [*constant_column("org", documents), "through"])
 
 
 def count_line(shown: int, total: int, name: str, counts: Mapping[str, int] | None = None) -> Text:

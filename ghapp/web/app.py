@@ -28,7 +28,7 @@ from ghapp.errors import ConfigurationError, StoreUnavailableError
 from ghapp.gate import pages as gate
 from ghapp.gate.api import GateEndpoints
 from ghapp.incidents import pages as incidents
-from ghapp.incidents.api import HistoryEndpoints
+from ghapp.incidents.api import HistoryEndpoints, IncidentEndpoint
 from ghapp.installations.scope_paths import PAGES, ScopePaths
 from ghapp.log import logger
 from ghapp.notifications.api import EventStream
@@ -44,6 +44,7 @@ from ghapp.store.stores import Stores, stores_over
 from ghapp.versions import pages as versions
 from ghapp.versions.api import VersionEndpoint
 from ghapp.web import openapi
+from ghapp.web.api.audit_log import AuditEndpoint
 from ghapp.web.api.doctor import DoctorEndpoint
 from ghapp.web.api.overview import OverviewEndpoints
 from ghapp.web.api.status import StatusEndpoints
@@ -187,7 +188,9 @@ def build(
                 GateEndpoints(settings, stores, reader, authenticator, enqueue_job, clock),
                 DeathEndpoints(stores, reader),
                 VersionEndpoint(reader, clock),
+                IncidentEndpoint(settings, reading, reader, clock),
                 HistoryEndpoints(reading, reader, clock),
+                AuditEndpoint(reading.audit, reader),
                 EventStream(settings, stores, reader, authenticator, clock, stopping),
                 status,
                 DoctorEndpoint(reading.installations, examination, authenticator, clock),

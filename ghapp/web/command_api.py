@@ -12,6 +12,7 @@ from starlette.responses import Response
 from ghapp.deaths.api import DeathEndpoints
 from ghapp.errors import ConfigurationError
 from ghapp.gate.api import GateEndpoints
+from ghapp.incidents.api import IncidentEndpoint
 from ghapp.queue.jobs import Enqueue, JobName, enqueue
 from ghapp.remediation.api import RemediationEndpoints
 from ghapp.runners.api import HealthEndpoints
@@ -19,6 +20,7 @@ from ghapp.settings import Settings
 from ghapp.store.connect import connect_sync
 from ghapp.store.stores import Stores
 from ghapp.versions.api import VersionEndpoint
+from ghapp.web.api.audit_log import AuditEndpoint
 from ghapp.web.api.overview import OverviewEndpoints
 from ghapp.web.authentication import CommandAuthenticator
 from ghapp.web.fleet_view import FleetReader
@@ -47,6 +49,8 @@ def command_api(settings: Settings, stores: Stores, clock: Clock, user: str) -> 
             RemediationEndpoints(settings, stores, reader, authenticator, clock),
             GateEndpoints(settings, stores, reader, authenticator, enqueue_job, clock),
             DeathEndpoints(stores, reader),
+            IncidentEndpoint(settings, stores, reader, clock),
+            AuditEndpoint(stores.audit, reader),
             VersionEndpoint(reader, clock),
         ),
         exception_handlers={HTTPException: as_problem},

@@ -14,14 +14,14 @@ from starlette.routing import Route
 from ghapp.deaths import api as deaths
 from ghapp.deliveries import api as webhook
 from ghapp.gate import api as gate
-from ghapp.incidents import api as history
+from ghapp.incidents import api as incidents
 from ghapp.notifications import api as events
 from ghapp.pods import api as claims
 from ghapp.remediation import api as remediation
 from ghapp.report.documents import Timestamp
 from ghapp.runners import api as health
 from ghapp.versions import api as versions
-from ghapp.web.api import doctor, overview, status
+from ghapp.web.api import audit_log, doctor, overview, status
 from ghapp.web.operation import SCHEMAS, Operation, Schema
 from ghapp.web.pages import layout
 from ghapp.web.pages.docs import page
@@ -70,8 +70,9 @@ OPERATIONS = (
     *claims.OPERATIONS,
     *deaths.OPERATIONS,
     *versions.OPERATIONS,
-    *history.OPERATIONS,
+    *incidents.OPERATIONS,
     *remediation.OPERATIONS,
+    *audit_log.OPERATIONS,
     *gate.OPERATIONS,
     *doctor.OPERATIONS,
     *webhook.OPERATIONS,

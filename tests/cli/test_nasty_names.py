@@ -24,6 +24,7 @@ TABLES = {
     "runners": ("runners", "--all"),
     "jobs": ("jobs", "--limit", "100"),
     "deaths": ("deaths",),
+    "audit": ("audit", "--limit", "100"),
     "dead letters": ("deliveries", "dead"),
     "tokens": ("token", "list"),
 }

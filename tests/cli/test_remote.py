@@ -92,6 +92,7 @@ async def test_pause_and_resume_record_the_token_and_report_what_is_in_effect(si
         ("jobs",),
         ("why", "acme", "42"),
         ("deaths",),
+        ("incidents",),
         ("gate", "acme", "linux", "pink"),
     ],
     ids=" ".join,

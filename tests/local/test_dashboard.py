@@ -17,10 +17,11 @@ from ghapp.deaths.cluster_summary import ClusterSummary, PhantomChange
 from ghapp.deaths.post_mortem_store import ClusterSummaries
 from ghapp.errors import StoreUnavailableError
 from ghapp.incidents.incident import FuseStep, LossEnd, LossIncident, RunnerLoss, incident_of
+from ghapp.incidents.store import Incidents
 from ghapp.installations.installation import Installation
 from ghapp.installations.store import Installations
 from ghapp.leaks.reaper_status import LeakingPod
-from ghapp.local import dashboard
+from ghapp.local import dashboard, derived_events
 from ghapp.local.dashboard import (
     EVENTS_SHOWN,
     LEAST_EVENTS,
@@ -203,27 +204,63 @@ async def test_a_scenario_begins_when_the_fleet_is_seen_and_not_when_the_app_is(
     assert director.started is is_started
 
 
-async def test_a_phantom_that_is_found_and_ends_is_a_line_among_the_events(monkeypatch, capsys, redis, redis_url):
+async def test_what_the_terminal_derives_is_a_line_among_the_events_once(monkeypatch, capsys, redis, redis_url):
     await Installations(redis).put(Installation(7, "acme", 70))
     now, rounds = time.time(), 0
     old, found = PhantomChange(now - 60, "arc-0", "PodLost"), PhantomChange(now + 10, "arc-1", "PodLost")
     changes = [(old,), (old, found), (old, found, found._replace(at=now + 20, is_over=True))]
-    await ClusterSummaries(redis).keep(7, ClusterSummary(now, changes=changes[0]))
+    surveys = [
+        Survey(now - 30, 3),
+        Survey(now - 30, 3, failing_since=now - 26, failure="GitHubUnavailable"),
+        Survey(now, 3, blind=((now - 30, now),)),
+    ]
+    loss = RunnerLoss(1, "linux-1", "linux", now - 40)
+    ended = loss._replace(end=LossEnd.SUCCESSOR_ONLINE, successor=2, ended_at=now - 10)
+    losses = [(loss,), (loss,), (ended,)]
+
+    async def store(number):
+        await ClusterSummaries(redis).keep(7, ClusterSummary(now, changes=changes[number]))
+        await Runners(redis).save_survey(7, surveys[number])
+        await Incidents(redis).revise(7, lambda _: {"a": incident_of("a", losses[number], [])}, now)
 
     async def next_round(_seconds):
         nonlocal rounds
         rounds += 1
         if rounds == len(changes):
             raise asyncio.CancelledError
-        await ClusterSummaries(redis).keep(7, ClusterSummary(now, changes=changes[rounds]))
+        await store(rounds)
 
+    await store(0)
     monkeypatch.setattr(dashboard.asyncio, "sleep", next_round)
+    monkeypatch.setattr(dashboard, "HEADLINE_SECONDS", 0.0)
     with pytest.raises(asyncio.CancelledError):
         await dashboard._print_changes(Supervised(redis_url), None, dashboard.ProblemPrinter(Console(width=200)))
-    printed = [line.split()[1:] for line in capsys.readouterr().out.splitlines() if "phantom." in line]
-    assert printed == [["phantom.found", "arc-1", "PodLost"], ["phantom.over", "arc-1", "PodLost"]]
-    panel = await dashboard._events(stores_over(redis), 7, ClusterSummary(now, changes=changes[2]))
-    assert [line.plain.split()[1] for line in panel[8]] == ["phantom.found", "phantom.found", "phantom.over"]
+    lines = [line.split()[1:] for line in capsys.readouterr().out.splitlines()]
+    assert [line for line in lines if line and line[0] in derived_events.COLOURS] == [
+        ["blind.began", "all", "pools", "GitHubUnavailable"],
+        ["phantom.found", "arc-1", "PodLost"],
+        ["incident.healed", "linux", "1", "runner", "in", "30", "s"],
+        ["blind.over", "all", "pools", "after", "30", "s"],
+        ["phantom.over", "arc-1", "PodLost"],
+    ]
+    panel = await dashboard._events(stores_over(redis), 7, await dashboard._derived_events(stores_over(redis), 7))
+    shown = ["phantom.found", "blind.began", "incident.healed", "blind.over", "phantom.found", "phantom.over"]
+    assert [line.plain.split()[1] for line in panel[8]] == shown
+
+
+@pytest.mark.parametrize(
+    ("incident", "is_shown"),
+    [
+        (incident_of("a", [RunnerLoss(1, "r", "linux", NOW)], []), False),
+        (incident_of("a", [RunnerLoss(1, "r", "linux", NOW, end=LossEnd.RETURNED, ended_at=NOW + 5)], []), True),
+        (incident_of("a", [RunnerLoss(1, "r", "linux", NOW, end=LossEnd.AGED_OUT, ended_at=NOW + 5)], []), False),
+        (LossIncident("a", "linux", NOW, NOW + 5, merged_into="b"), False),
+    ],
+    ids=["open", "healed", "ended otherwise", "merged"],
+)
+def test_an_incident_that_healed_is_an_event(incident, is_shown):
+    found = derived_events.derived_events(None, Survey(), [incident])
+    assert [(each["type"], each["subject"]) for each in found] == ([("incident.healed", "linux")] if is_shown else [])
 
 
 async def test_ctrl_c_ends_it_even_if_its_cancellation_was_lost(monkeypatch):

@@ -280,7 +280,7 @@ def test_written_off_losses_are_shown_with_the_reason():
     ("runner", "changes", "expected"),
     [
         (requested(1, NOW - 7), {}, f"requested since {time_of(NOW - 7, NOW)}: no successor is online yet"),
-        (lost(), {"org_pause": PAUSE}, f"waiting since {time_of(NOW, NOW)}: remediation is paused by mona: network"),
+        (lost(), {"org_pause": PAUSE}, f"waiting (pause) since {time_of(NOW, NOW)} |"),
         (stuck(), {}, f"waiting since {SINCE}: RBAC lacks a verb; `ghapp doctor` names it (ClusterForbidden)"),
         (present(), {}, "–"),
     ],
@@ -290,25 +290,25 @@ def test_a_runners_row_shows_what_happens_next_to_it(runner, changes, expected):
     assert cell.startswith(expected)
 
 
-PAUSED = "remediation is paused by mona: network maintenance"
+HELD = "nothing is replaced: remediation is in dry-run"
 
 
 @pytest.mark.parametrize(
     ("count", "above", "cell"),
     [
-        (2, "", f"waiting since {time_of(NOW, NOW)}: {PAUSED} |"),
+        (2, "", f"waiting since {time_of(NOW, NOW)}: {HELD} |"),
         (
             3,
-            f"- waiting (pause): {PAUSED}\n\n",
-            f"waiting (pause) since {time_of(NOW, NOW)} |",
+            f"- waiting (dry-run): {HELD}\n\n",
+            f"waiting (dry-run) since {time_of(NOW, NOW)} |",
         ),
     ],
 )
 def test_a_sentence_that_more_than_two_rows_would_repeat_stands_once_above_the_table(count, above, cell):
-    lines = report_on(fleet(*(lost(number) for number in range(count)), org_pause=PAUSE), NOW).text
+    lines = report_on(fleet(*(lost(number) for number in range(count)), mode="dry-run"), NOW).text
     rows = [line for line in lines.splitlines() if line.startswith("| `linux-")]
     assert [row.rsplit(" | ", 1)[1] for row in rows] == [cell] * count
-    assert lines.partition("| Runner ")[0].endswith(f"`network maintenance`\n\n{above}")
+    assert lines.partition("| Runner ")[0] == above
 
 
 def test_rows_are_ordered_by_open_then_worst_then_oldest():
@@ -391,9 +391,20 @@ def test_the_reason_of_a_trip_is_shown_beside_the_fuses_last_change(fuse, expect
     assert fuse_history(fuse, str, NOW) == expected
 
 
-def test_a_paused_org_is_shown_with_the_person_and_the_reason():
-    text = report_on(fleet(org_pause=PAUSE), NOW).text
-    assert text.startswith(f"- All pools are paused by `mona` {SINCE}: `network maintenance`\n\n")
+@pytest.mark.parametrize("runners", [[], [lost()], [lost(number) for number in range(9)]], ids=len)
+@pytest.mark.parametrize("pauses", [{"org_pause": PAUSE}, {"pauses": {"linux-4vcpu": PAUSE}}], ids=["all", "one pool"])
+def test_a_pause_is_shown_with_its_person_and_its_reason_once(runners, pauses):
+    report = report_on(fleet(*runners, **pauses), NOW)
+    assert (report.summary + report.text).count("network maintenance") == 1
+    assert f"| by `mona` {SINCE} |" in report.summary
+    assert "paused by mona" in report.title
+
+
+def test_a_pause_of_another_pool_than_that_of_the_lost_runners_is_a_line_of_its_own():
+    lines = report_on(fleet(lost(), pauses={"gpu": PAUSE, "linux-4vcpu": PAUSE}), NOW).summary.splitlines()
+    first, second = [line for line in lines if "network maintenance" in line]
+    assert first.startswith("- **1 of 1 runner of linux-4vcpu is lost: remediation is paused by mona: network maint")
+    assert second.startswith("- **Remediation is paused in gpu by mona: network maintenance; nothing")
 
 
 @pytest.mark.parametrize(
@@ -434,7 +445,7 @@ def test_the_summary_has_a_row_for_each_pool():
     assert report.summary.splitlines()[-5:] == [
         "| Pool | Runners | Healthy | Starting | Offline | Suspect | Lost | Unknown | Healed, 24 h | Fuse | Paused |",
         "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | --- | --- |",
-        f"| `arm` | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | closed | by `mona` {SINCE}: `network maintenance` |",
+        f"| `arm` | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | closed | by `mona` {SINCE} |",
         "| `gpu` | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | closed | – |",
         "| `linux-4vcpu` | 12 | 7 | 1 | 1 | 1 | 1 | 1 | 2 | closed | – |",
     ]

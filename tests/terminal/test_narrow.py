@@ -12,7 +12,7 @@ from rich.console import Console, Group
 from ghapp.doctor.finding import FindingCounts, ok, warning, wrong
 from ghapp.report.remaining_losses import RemainingLoss, RemainingLosses
 from ghapp.runners.absence import AbsentRunners
-from ghapp.terminal import death_tables, job_tables, tables
+from ghapp.terminal import death_tables, incident_tables, job_tables, tables
 
 NOW, AT = 1_795_338_611.0, "2026-11-22T09:10:11Z"
 WIDTH = 80
@@ -108,6 +108,30 @@ WAITING = {
     "story": [{"at": AT, "step": "queued", "text": SENTENCE}, {"at": None, "step": "died", "text": SENTENCE}],
     "next": [{"step": SENTENCE, "why": SENTENCE, "url": "https://github.com/acme/api/runs/42"}],
 }
+INCIDENT = {
+    "org": name("o"),
+    "id": "1795338011-123456789012",
+    "state": "stopped",
+    "text": f"{name('r')} lost in {name('p')}",
+    "began": AT,
+    "ended": None,
+    "pools": [name("p")],
+    "lost": 1_000,
+    "open": 200,
+    "ends": [{"end": "SuccessorOnline", "losses": 800, "text": SENTENCE}],
+    "fuse": "stopped",
+    "heal_seconds": 61.5,
+    "url": "https://ghapp.example/orgs/acme/incidents/1795338011-123456789012",
+}
+CHANGE = {
+    "org": name("o"),
+    "at": AT,
+    "who": name("w"),
+    "channel": "check run",
+    "action": "resume",
+    "subject": name("p"),
+}
+CHANGE |= {"why": SENTENCE, "result": "resumed", "text": f"resumed; {SENTENCE}"}
 HEADLINE = {
     "org": name("o"),
     "severity": "critical",
@@ -173,6 +197,8 @@ OUTPUTS = {
     "why: a dead runner": job_tables.job_explanations([WAITING | {"why": None, "state": "over", "summary": SENTENCE}]),
     "jobs: none": job_tables.no_jobs("queued", ["acme/api#3"], [], [f"pool {name('p')}", name("o")]),
     "deaths": death_tables.deaths_table([DEATH], NOW),
+    "incidents": incident_tables.incidents_table([INCIDENT, INCIDENT | {"ended": AT}], NOW),
+    "audit": tables.audit_table([CHANGE, CHANGE | {"subject": "*", "why": ""}], NOW),
     "doctor": tables.findings_table(FINDINGS),
     "doctor: count": tables.findings_text(FindingCounts.of(FINDINGS), f"https://{name('h')}"),
     "token list": tables.tokens_table([SimpleNamespace(**TOKEN)], NOW),

@@ -16,12 +16,12 @@ from ghapp.deaths.page_views import DeathLine, RerunKnown, death_line, with_late
 from ghapp.deaths.rerun import RerunRules
 from ghapp.deaths.store import identity
 from ghapp.deliveries.store import DeadLetter
-from ghapp.incidents.fold import IncidentsById, observed, outdated
+from ghapp.incidents.fold import IncidentsById
 from ghapp.incidents.history import HOUR_SECONDS, HistoryStep, step_of
-from ghapp.incidents.incident import LossIncident, is_unrecorded
+from ghapp.incidents.incident import LossIncident
 from ghapp.incidents.interruptions import Interruption, interruptions_of
 from ghapp.incidents.page_views import open_incidents
-from ghapp.incidents.texts import losses_in
+from ghapp.incidents.texts import incidents_now
 from ghapp.installations.installation import Installation
 from ghapp.installations.pacing import Allowance
 from ghapp.installations.pool_matching import ALL_POOLS, OTHER_POOL, rule_named
@@ -192,11 +192,7 @@ class PageData:
 
         async def load() -> IncidentsById:
             recorded = await self._incidents.all(installation)
-            now = self._clock()
-            found = losses_in(view, filter(is_unrecorded, runners.values()), now)
-            known = observed(recorded, found, runners, [(view.fuses, {})], now)
-            old = set(outdated(known, now))  # they are deleted only when another incident is recorded
-            return {identifier: each for identifier, each in known.items() if identifier not in old}
+            return incidents_now(recorded, view, runners, self._clock())
 
         return await self._known_incidents.read(installation, load, org_state, runners)
 

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from ghapp.report.documents import history
 from ghapp.runners.deletion_progress import Deletion
-from ghapp.runners.evidence import DoubtedJob, Evidence, PastLoss, Survey, is_absent, missing_since, observed_at
+from ghapp.runners.evidence import DoubtedJob, Evidence, Outage, PastLoss, Survey, is_absent, missing_since, observed_at
 from ghapp.runners.observations import (
     LIST_LAG_SECONDS,
     MOST_LEAD_SECONDS,
@@ -477,6 +478,82 @@ def test_offline_counts_from_the_first_time_it_was_seen_offline():
         evidence = registration_seen(evidence, registration(), NOW + after, by=SeenBy.LIST)
     assert evidence.offline_since == NOW + 60
     assert registration_seen(evidence, registration(online=True), NOW + 240, by=SeenBy.LIST).offline_since is None
+
+
+@pytest.mark.parametrize(
+    ("seen", "outage"),
+    [
+        ([("offline", 60), ("online", 240)], (60, 240, False)),
+        ([("offline", 60), ("offline", 120), ("online", 240)], (60, 240, False)),
+        ([("404", 60), ("404", 200), ("online", 600)], (60, 600, True)),
+        ([("offline", 60), ("404", 120), ("offline", 500), ("online", 800)], (60, 800, True)),
+        ([("404", 60), ("offline", 120), ("online", 400)], (60, 400, True)),
+        ([("offline", 60), ("online", 240), ("404", 500), ("online", 800)], (500, 800, True)),
+        ([("offline", 60), ("online", 240), ("online", 300), ("offline", 600)], (60, 240, False)),
+        ([("offline", 60), ("online", 240), ("offline", 100)], (60, 240, False)),
+        ([("404", 60), ("busy", 120)], (60, 120, True)),
+        ([("unlisted", 60), ("online", 120)], None),
+        ([("offline", 60)], None),
+        ([("404", 60)], None),
+    ],
+    ids=[
+        "offline",
+        "offline in two lists",
+        "missing",
+        "missing while offline",
+        "registered again before it is online",
+        "the last one counts",
+        "the present one is not over",
+        "a late list changes nothing",
+        "busy when it should be removed",
+        "a list alone omitted it",
+        "still offline",
+        "still missing",
+    ],
+)
+def test_the_last_outage_that_is_over_is_kept_with_its_begin_and_end(seen, outage):
+    folds_by_name = {
+        "online": lambda evidence, at: registration_seen(evidence, registration(online=True), at, by=SeenBy.LIST),
+        "offline": lambda evidence, at: registration_seen(evidence, registration(), at, by=SeenBy.LIST),
+        "unlisted": lambda evidence, at: unlisted(evidence, at, 7),
+        "404": get_missed,
+        "busy": busy_after_all,
+    }
+    evidence = online(observed_at=NOW, first_seen=LONG_AGO)
+    for name, after in seen:
+        evidence = folds_by_name[name](evidence, NOW + after)
+    last = evidence.last_outage
+    assert (None if last is None else (last.began - NOW, last.ended - NOW, last.was_missing)) == outage
+
+
+def test_a_runner_that_has_yet_to_start_has_no_outage():
+    evidence = registration_seen(None, registration(), NOW, by=SeenBy.LIST)
+    assert registration_seen(evidence, registration(online=True), NOW + 60, by=SeenBy.LIST).last_outage is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "texts"),
+    [
+        ({"last_outage": Outage(NOW - 900, NOW - 60)}, ["offline", "online again after an outage of 14 min"]),
+        (
+            {"last_outage": Outage(NOW - 900, NOW - 60, True), "back_at": NOW - 60},
+            ["first missing, or offline", "registered again after an absence of 14 min"],
+        ),
+        (
+            {"last_outage": Outage(NOW - 900, NOW - 60, True), "back_at": NOW - 90},
+            [
+                "first missing, or offline",
+                "registered again after an absence",
+                "online again after an outage of 14 min",
+            ],
+        ),
+        ({"back_at": NOW - 60}, ["registered again after an absence"]),
+    ],
+    ids=["offline", "missing", "offline after it was missing", "recorded by an earlier version"],
+)
+def test_the_evidence_shows_an_outage_that_is_over(changes, texts):
+    facts = [text for at, _, text in history(online(first_seen=LONG_AGO, **changes), survey()) if LONG_AGO < at < NOW]
+    assert facts == texts
 
 
 @pytest.mark.parametrize("ephemeral", [None, True])

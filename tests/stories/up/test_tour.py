@@ -48,6 +48,7 @@ DEPLOYMENT = {
 EXPECTED = {
     "ghapp runners --org acme --all": (0, "k8s-arc"),
     "ghapp explain acme NAME": (0, "is healed: RegistrationInvalidated"),
+    "ghapp incidents --org acme": (0, "lost in linux-4vcpu"),
     'ghapp pause acme --why "a tour"': (0, ""),
     "ghapp resume acme": (0, ""),
     "ghapp deaths --org acme --cause host-oom": (0, "OOMKilled"),

@@ -16,10 +16,8 @@ from ghapp.incidents.page_views import (
     incident_page,
     incidents_page,
     open_incidents,
-    state_of,
-    title_of,
 )
-from ghapp.incidents.texts import ENDS, PROOFS
+from ghapp.incidents.texts import ENDS, PROOFS, state_of, title_of
 from ghapp.remediation.fuse import FUSE_REASONS, Fuse, FuseReason, Position
 from ghapp.remediation.pause import Pause
 from ghapp.report.documents import timestamp

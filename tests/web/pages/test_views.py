@@ -501,7 +501,8 @@ FOUND = "found no suspect, 3 calls; "
     [
         ("resumed", "ended the pause", "resumed; ended the pause", ""),
         ("resumed", "x" * 111, f"resumed; {'x' * 111}", ""),
-        ("resumed", "x" * 112, "resumed", "x" * 112),
+        ("resumed", "x" * 112, f"resumed; {'x' * 112}", ""),
+        ("resumed", f"{'x' * 112}; ended y; ended z", f"resumed; {'x' * 112}", "ended y; ended z"),
         (f"found 1 suspect, 4 calls; {'y' * 99}; z", "", "found 1 suspect, 4 calls", f"{'y' * 99}; z"),
         ("y" * 121, "", "y" * 121, ""),
         (
@@ -517,7 +518,16 @@ FOUND = "found no suspect, 3 calls; "
             "z" * 120,
         ),
     ],
-    ids=["short", "as long as shown", "longer", "of several parts", "one part", "a loss", "losses"],
+    ids=[
+        "short",
+        "as long as shown",
+        "one pause",
+        "several pauses",
+        "of several parts",
+        "one part",
+        "a loss",
+        "losses",
+    ],
 )
 def test_the_audit_log_folds_what_follows_the_first_part_of_a_long_result(result, detail, shown, more):
     entry = AuditEntry(NOW - 60, "mona", "page", "resume", "*", "", result, detail=detail)

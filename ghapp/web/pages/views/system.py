@@ -145,20 +145,19 @@ _LOSSES = re.compile(r"(?P<result>.*\b[0-9,]+ runners? remains? lost): (?P<more>
 """The result of a sweep: with how many runners remain lost, and what happens next (`RemainingLosses.in_words`)."""
 
 LONGEST_RESULT = 120
-"""Characters of a result that is shown as a whole: of a longer one only its first part is."""
+"""Characters of a result that is shown as a whole: of a longer one its first part is, and the first one of its detail:
+what a resume ended, with the reason of the pause."""
 
 
 def _result(entry: AuditEntry) -> tuple[str, str]:
-    """Returns the result in words, and what is folded away: most are one code, such as `nothing-to-resume`."""
-    words = entry.result if " " in entry.result else entry.result.replace("-", " ")
-    words = words if entry.until is None else f"{words} until {time_of(entry.until)}"
-    whole = f"{words}; {entry.detail}" if entry.detail else words
+    """Returns the result in words, and what is folded away."""
+    whole = entry.outcome
     if (losses := _LOSSES.fullmatch(whole)) is not None:
         return losses["result"], losses["more"]
     if len(whole) <= LONGEST_RESULT:
         return whole, ""
-    first, _, rest = whole.partition("; ")
-    return first, rest
+    end = whole.find("; ", len(whole) - len(entry.detail) if entry.detail else 0)
+    return (whole, "") if end < 0 else (whole[:end], whole[end + len("; ") :])
 
 
 def _workers(load: Load) -> RoleLine:
