@@ -577,7 +577,10 @@ def job_ended(
         job_dated_at=dated_at,
         doubted_job=None,
     )
-    return ended if doubted_job is None else _with_job(ended, doubted_job.id, doubted_job.dated_at, None)
+    if doubted_job is None:
+        return ended
+    started_at = doubted_job.dated_at
+    return _with_job(ended, doubted_job.id, min(started_at, known_at), _ahead(started_at, known_at))
 
 
 def job_found_over(evidence: Evidence | None, job_id: int, at: float, completed_at: float | None) -> Evidence | None:

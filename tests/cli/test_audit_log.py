@@ -42,7 +42,7 @@ async def test_the_text_has_a_row_for_each_change(known):
     await a_pause_that_was_resumed(known)
     header, resumed, paused = (await known.ask("audit", "--org", "ACME")).stdout.splitlines()
     assert header.split() == ["org", "when", "who", "through", "what", "result", "reason"]
-    assert "1 min ago" in resumed
+    assert "1 min" in resumed
     assert "resume all pools  resumed; ended the pause of linux by mona since 17:00:00 UTC: a move" in resumed
     assert paused.split() == ["acme", "10", "min", "ago", "mona", "page", "pause", "linux", "paused", "a", "move"]
 

@@ -739,6 +739,7 @@ def as_they_arrive(deliveries: Sequence[tuple[str, int, float]], ahead: float, d
     delays=st.lists(st.sampled_from([0.0, 1.0, 15.0, 700.0]), min_size=4, max_size=4),
 )
 @example([STARTED, NEXT_STARTED, LATE_ENDED, NEXT_ENDED], 3, 60.0, [1.0, 1.0, 1.0, 1.0])
+@example([NEXT_STARTED, STARTED, LATE_ENDED, NEXT_ENDED], 3, 3600.0, [0.0, 0.0, 0.0, 0.0])
 def test_a_clock_of_githubs_that_is_ahead_changes_nothing_in_the_order_of_jobs(deliveries, count, ahead, delays):
     right, found = (as_they_arrive(deliveries[:count], each, delays[:count]) for each in (0.0, ahead))
     is_in_doubt = deliveries.index(STARTED) > min(map(deliveries.index, (NEXT_STARTED, NEXT_ENDED)))
