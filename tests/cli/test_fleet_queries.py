@@ -230,6 +230,9 @@ async def test_an_unknown_name_is_explained_by_its_death(known):
     [
         ("linux-", "did you mean linux-1? "),
         ("LINUX-1x", "did you mean linux-1? "),
+        ("nux-1", "did you mean linux-1? "),
+        ("x-1", "did you mean linux-1? "),
+        ("ux", ""),
         ("linux-22", ""),
         ("unknown", ""),
         ("linux-runner", ""),
