@@ -66,7 +66,7 @@ async def test_a_queued_job_has_its_reason(http):
             "next": [
                 {
                     "step": "register a runner with the label gpu",
-                    "why": "GitHub assigns the job to such a runner",
+                    "why": "GitHub assigns the job to such a runner; the platform team can do that",
                     "url": None,
                 },
             ],

@@ -273,7 +273,7 @@ def test_the_page_of_a_queued_job_explains_it_with_steps_as_sentences():
     (step,) = page.steps
     assert (step.step, step.why, step.is_command) == (
         "Register a runner with the label gpu.",
-        "GitHub assigns the job to such a runner.",
+        "GitHub assigns the job to such a runner; the platform team can do that.",
         False,
     )
     assert (page.started, page.ran, page.ended) == (None, "", None)
