@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import defaultdict
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -46,7 +46,7 @@ from ghapp.report.overview import (
 )
 from ghapp.runners.verdict import Reason, State
 from ghapp.untrusted_text import shell_command
-from ghapp.wording import meant, nearest
+from ghapp.wording import SHORTEST_PART, meant, nearest
 from ghapp.workflow_jobs.documents import JOB_STATES
 from ghapp.workflow_jobs.job import ANY_ORIGIN, EVERY_JOB, JobOrigin, JobSearch, PullReference
 from ghapp.workflow_jobs.labels import edit_distance
@@ -257,7 +257,7 @@ class ApiClient:
 
     async def _no_such_runner(self, org: str | None, subject: str, name_or_id: str) -> UnknownRunnerError:
         see = f"see `{shell_command('ghapp', 'runners', *([] if org is None else ['--org', org]))}`"
-        near = None if name_or_id.isdecimal() else nearest(name_or_id, await self.runner_names(org), RUNNERS_ALIKE)
+        near = None if name_or_id.isdecimal() else _nearest_runner(name_or_id, await self.runner_names(org))
         suggestion = "" if near is None else f"did you mean {near}? "
         return UnknownRunnerError(f"{subject}: unknown runner; {suggestion}{see}")
 
@@ -623,6 +623,12 @@ def _part(name: str) -> str:
 
 def _has_failed(job: Mapping[str, Any]) -> bool:
     return job["death"] is not None or job["conclusion"] not in (None, "success", "skipped", "neutral")
+
+
+def _nearest_runner(name: str, known: Collection[str]) -> str | None:
+    """Returns the only runner of whose name another one is a part, else the most similar one; None without either."""
+    having = {each for each in known if len(name) >= SHORTEST_PART and name.lower() in each.lower()}
+    return having.pop() if len(having) == 1 else nearest(name, known, RUNNERS_ALIKE)
 
 
 def _is_unserved(job: dict[str, Any]) -> bool:

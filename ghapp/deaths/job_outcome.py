@@ -224,20 +224,26 @@ def lacks_rerun(job: Job, outcome: JobOutcome) -> bool:
 
 
 def next_steps(job: Job, outcome: JobOutcome, now: float) -> tuple[JobStep, ...]:
-    """Returns what the developer of a job can do that ended, or whose runner died, in the order in which it is done."""
+    """Returns what the developer of a job can do that ended, or whose runner died, in the order in which it is done.
+
+    What has to change about the job after its runner's death stays true of a job that was run again.
+    """
     after = outcome.runner_after
     if outcome.death is None:
         if after is None or after.pending_until(now) is not None or is_run_again(job.attempt, outcome):
             return ()
         return (JobStep("see the job's log at GitHub", "the log of its steps shows what failed", job.html_url),)
-    goes_on = not is_over(job, now) and not is_run_again(job.attempt, outcome)
-    if not goes_on and not lacks_rerun(job, outcome):
+    if job.conclusion in NOT_TO_REPEAT:
         return ()
     note, cause, reason = outcome.note, outcome.death.cause, outcome.death.reason
     why, change = within(not_yours(cause, reason).removesuffix(".")), needed_change(cause, reason)
     if change == LESS_MEMORY and (limit := outcome.death.memory_limit):
         pools = " or ".join(each.text for each in outcome.larger)
         change += f": {pools}" if pools else f"; ask the platform team which pool has more than {limit}"
+    changes = (JobStep(change, why, ""),) if change else ()
+    goes_on = not is_over(job, now) and not is_run_again(job.attempt, outcome)
+    if not goes_on and not lacks_rerun(job, outcome):
+        return changes
     again = JobStep(RUN_AGAIN, UNCHANGED if change else why, job.html_url, runs_again=True)
     if goes_on:
         wait = f"wait until GitHub ends the job{ended_by_github(outcome.death, now)}, or cancel the run at GitHub"
@@ -250,7 +256,7 @@ def next_steps(job: Job, outcome: JobOutcome, now: float) -> tuple[JobStep, ...]
         where = f'in the check run "{POST_MORTEM}"' if outcome.button else "above"
         press = f'press "{rerun_label(cause, reason)}" {where}'
         again = again._replace(step=press, why=f"that {RUNS_AGAIN}; {again.why}", url=outcome.button)
-    return (JobStep(change, why, ""), again) if change else (again,)
+    return (*changes, again)
 
 
 def retry_text(note: RerunNote) -> str:

@@ -7,6 +7,7 @@ received; if it was not, the request is withdrawn, and judged again by what hold
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from ghapp.deaths.classify import OUTSIDE
 from ghapp.deaths.death import Death
 from ghapp.deaths.github_words import JobWords
 from ghapp.deaths.post_mortem import UNFINISHED, JobFacts
+from ghapp.workflow_jobs.job import Job
 
 RerunMode = Literal["off", "button", "auto"]
 
@@ -26,6 +28,12 @@ MOST_RERUNS = 50
 
 AUTO = "auto"
 """In place of a person's login: the pool's configuration requested the re-run."""
+
+APP_SUFFIX = "[bot]"
+"""With it ends the login under which an App acts at GitHub."""
+
+_LOGIN = re.compile(r"[\w-]+", re.ASCII)
+"""A login of a person; a person who acts on the page with the key alone has none."""
 
 RerunCause = Literal[
     "host-oom",
@@ -404,6 +412,26 @@ def settled(rerun: Rerun, latest: int, now: float) -> Rerun | RerunRefusal | Non
     if latest > rerun.attempt:
         return rerun._replace(state=RerunState.ACCEPTED)
     return RerunRefusal.UNSETTLED if now < rerun.at + SETTLING_SECONDS else None
+
+
+def as_requested(job: Job, of_run: Iterable[Job], reruns: Iterable[Rerun]) -> Job:
+    """Returns a job that ghapp ran again as a job of the person who requested the re-run.
+
+    GitHub reports the App as the sender of such a job's deliveries. Where the pool requested the re-run, or a person
+    without a login did, the job is of the actor of the earlier attempt, if that is known.
+
+    Args:
+        job: as delivered; a job that no App started is returned as it is.
+        of_run: ended jobs of its run.
+        reruns: re-runs of those jobs.
+    """
+    asked = [each for each in reruns if each.run_id == job.run_id and each.attempt == job.attempt - 1]
+    rerun = next((each for each in asked if each.state is not RerunState.REFUSED), None)
+    if rerun is None or not job.actor.endswith(APP_SUFFIX):
+        return job
+    earlier = next((each.actor for each in of_run if each.id == rerun.job_id), "")
+    actor = rerun.by if rerun.by != AUTO and _LOGIN.fullmatch(rerun.by) else earlier
+    return job._replace(actor=actor or job.actor, rerun_by=rerun.by)
 
 
 def may_be_repeated(rerun: Rerun | None, now: float) -> bool:

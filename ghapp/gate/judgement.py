@@ -275,9 +275,10 @@ def _stop(ruling: ShardRole, known: ShardInputs) -> NextStep:
         why = "Change nothing until they agree: the shard that is changed now may be the one that works for users. "
         return NextStep(STOP, f"the sources disagree on the active shard: {ruling.text}. {why}{_metrics(known)}")
     report = report_command(known.server, known.org, known.rule.name, "", Role.ACTIVE)
-    why = "Change nothing until it is known; set active_command or active_url, or set SHARD to the one that works for "
-    why += f"users, and report that: {report}"
-    return NextStep(STOP, f"the active shard is unknown: {ruling.text}. {why}")
+    by_admin = "An admin of ghapp sets active_command or active_url, or sets SHARD to the one that works for users, "
+    by_admin += f"and reports that: {report}"
+    why = f"the active shard is unknown: {ruling.text}. Change nothing until it is known"
+    return NextStep(STOP, why, by_admin=by_admin)
 
 
 def _metrics(known: ShardInputs) -> str:

@@ -46,17 +46,26 @@ _BETWEEN_SENTENCES = re.compile(r"(?<=\.) (?=[A-Z])")
 
 
 class NextStep(NamedTuple):
-    """A step. `changes` is the shard that it changes, in lower case; empty if it changes nothing."""
+    """A step. `changes` is the shard that it changes, in lower case; empty if it changes nothing.
+
+    `by_admin` is what an admin of ghapp does by hand, with a command that takes the right to do so: further sentences
+    of the reason, left out where readers may lack that right.
+    """
 
     step: str
     why: str
     level: StepLevel = StepLevel.LOOK
     changes: str = ""
+    by_admin: str = ""
 
     @property
     def sentences(self) -> list[str]:
         """The reason, a sentence a line, so that a warning is not the middle of a paragraph."""
         return _BETWEEN_SENTENCES.split(self.why)
+
+    def for_admin(self) -> NextStep:
+        """Returns the step with what an admin does by hand as a part of its reason."""
+        return self._replace(why=f"{self.why}. {self.by_admin}", by_admin="") if self.by_admin else self
 
 
 class UserImpact(NamedTuple):
@@ -235,8 +244,9 @@ def _by_hand(failure: GateFailure) -> str:
 def _report_deploy(failure: GateFailure, why: str) -> NextStep:
     role = Role.INACTIVE if failure.ruling.role is Role.INACTIVE else Role.ACTIVE
     command = report_command(failure.server, failure.org, failure.pool, failure.shard, role)
-    reason = f"none was reported, and {why}. Where it was deployed just now: {command}"
-    return NextStep(f"report the deploy of {failure.shard}", reason)
+    reason = f"none was reported, and {why}. The pipeline that deploys it does that; see {DOCS}/gate.md#in-a-deploy"
+    by_admin = f"By hand, where it was deployed just now, an admin of ghapp runs: {command}"
+    return NextStep(f"report the deploy of {failure.shard}", reason, by_admin=by_admin)
 
 
 WAIT_SECONDS = 600

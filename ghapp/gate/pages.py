@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from ghapp.gate.active_shard import Role, last_deploy
@@ -81,10 +82,22 @@ class GatePageView(NamedTuple):
     pools: tuple[GatePool, ...]
 
 
-def gate_page(found: Sequence[PoolGates], now: float, base: str = "") -> GatePageView:
-    """Returns the page; `base` is the organization's address, for links to runners and jobs."""
-    pools = tuple(_pool(each, now, base) for each in found)
+def gate_page(found: Sequence[PoolGates], now: float, base: str = "", *, manages: bool = False) -> GatePageView:
+    """Returns the page.
+
+    Args:
+        found: the gates of each pool.
+        now: the present time.
+        base: the organization's address, for links to runners and jobs.
+        manages: True if the page's buttons work for the visitor; others are not shown what only an admin can do.
+    """
+    pools = tuple(_pool(_with_admin_steps(each) if manages else each, now, base) for each in found)
     return GatePageView(*_headline(pools), pools)
+
+
+def _with_admin_steps(found: PoolGates) -> PoolGates:
+    gates = (replace(gate, next=tuple(step.for_admin() for step in gate.next)) for gate in found.gates)
+    return found._replace(gates=tuple(gates))
 
 
 def _pool(found: PoolGates, now: float, base: str) -> GatePool:
@@ -178,7 +191,8 @@ def _names(names: Sequence[str]) -> str:
 
 async def _content(visit: Visit) -> Values:
     """Only repositories that the visitor may read are named."""
-    return {"page": gate_page(await visit.data.gates(visit.org_state, visit.reads), visit.clock(), visit.base)}
+    gates = await visit.data.gates(visit.org_state, visit.reads)
+    return {"page": gate_page(gates, visit.clock(), visit.base, manages=visit.rights.manages)}
 
 
 PAGE = Page("/gate", "Gate", "gate.html", _content)

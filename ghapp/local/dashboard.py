@@ -565,13 +565,14 @@ def cluster_line(summary: ClusterSummary | None, reaped: int, unused: Sequence[L
 
 
 def jobs_line(fleet: FleetView) -> Text:
-    """Returns the numbers of jobs."""
-    rows = fleet.demand
+    """Returns the numbers of jobs; queued ones that no pool takes, as of a misspelt label, stand apart."""
+    rows = [each for each in fleet.demand if each.pool]
     oldest = min((each.oldest_queued_at for each in rows if each.oldest_queued_at is not None), default=None)
     age = "" if oldest is None else f", the oldest since {clock_time(oldest)}"
-    return Text(
-        f"jobs {sum(each.running for each in rows)} running, {sum(each.queued for each in rows)} queued{age}", "dim"
-    )
+    running, queued = sum(each.running for each in fleet.demand), sum(each.queued for each in rows)
+    unplaced = sum(each.queued for each in fleet.demand) - queued
+    apart = f"; {unplaced} more that no pool takes" if unplaced else ""
+    return Text(f"jobs {running} running, {queued} queued{age}{apart}", "dim")
 
 
 async def _cost(stores: Stores, org: str) -> str:

@@ -304,7 +304,7 @@ def gate_document(gate: Gate) -> GateDocument:
         "passed": gate.passed,
         "role": gate.role,
         "checks": [{"name": each.name, "passed": each.passed, "text": each.text} for each in gate.checks],
-        "next": [{"step": each.step, "why": each.why} for each in gate.next],
+        "next": [{"step": each.step, "why": each.for_admin().why} for each in gate.next],
         "check_url": gate.check_url,
     }
 

@@ -175,9 +175,9 @@ def _latest(burst: _Burst, lost: Sequence[RunnerView]) -> str:
 
 def _effect(demand: PoolDemand) -> str:
     """Returns whether people feel a loss: how many jobs wait for the pool, and how many of its runners are idle."""
-    jobs = f"{counted(demand.queued, 'job')} {'waits' if demand.queued == 1 else 'wait'}"
-    runners = f"{counted(demand.idle, 'runner')} {are(demand.idle)} idle"
-    return f" ({jobs if demand.queued else 'no job waits'}, {runners if demand.idle else 'no runner is idle'})"
+    jobs = f"{counted(demand.queued, 'job') if demand.queued else 'no job'} {'wait' if demand.queued > 1 else 'waits'}"
+    runners = f"{counted(demand.idle, 'runner')} {are(demand.idle)} idle" if demand.idle else "no runner is idle"
+    return f" ({jobs} for this pool, {runners})"
 
 
 def _worst(statuses: Sequence[ReplacementStatus]) -> ReplacementStatus:

@@ -59,7 +59,7 @@ def scan(targets: Sequence[str], *, seconds: float, markdown: bool, output: Comm
     scopes = [_scope(each) for each in targets]
     require_usable_proxies(os.environ)
     github = GitHubHost.read(os.environ)
-    token = find_token(os.environ, github.host, token_of_gh)
+    token = find_token(os.environ, github, token_of_gh)
     try:
         found, calls = run(_scan(scopes, seconds, github, token))
     except UnauthorizedError as error:

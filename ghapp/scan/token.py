@@ -57,7 +57,7 @@ class FoundToken(NamedTuple):
         return f"FoundToken(source={self.source!r})"
 
 
-def find_token(environ: Mapping[str, str], host: str, ask_gh: AskGh) -> FoundToken:
+def find_token(environ: Mapping[str, str], github: GitHubHost, ask_gh: AskGh) -> FoundToken:
     """Returns the token of GH_TOKEN, of GITHUB_TOKEN, or else gh's own.
 
     Raises:
@@ -66,11 +66,11 @@ def find_token(environ: Mapping[str, str], host: str, ask_gh: AskGh) -> FoundTok
     for name in VARIABLES:
         if token := environ.get(name, "").strip():
             return _checked(FoundToken(token, name))
-    if token := ask_gh(host).strip():
+    if token := ask_gh(github.host).strip():
         return _checked(FoundToken(token, "gh auth token"))
     raise ConfigurationError(
         "GH_TOKEN: not set, and `gh auth token` gives none; run `gh auth login`, or make a token at "
-        f"https://{host}/settings/tokens with the scope admin:org (repo for a repository) and set GH_TOKEN"
+        f"{github.web_url}/settings/tokens with the scope admin:org (repo for a repository) and set GH_TOKEN"
     )
 
 

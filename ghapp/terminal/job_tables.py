@@ -61,7 +61,7 @@ def jobs_table(documents: Sequence[Mapping[str, Any]], limit: int, now: float) -
                 each["repository"],
                 cut_to(each["head_branch"], LONGEST_BRANCH),
                 each["head_sha"][:SHORTEST_SHA],
-                each["actor"],
+                f"{each['actor']}{' (re-run)' if each['rerun_by'] else ''}",
                 full_name(each),
                 state,
             ),
@@ -172,8 +172,9 @@ def _explanation(document: Mapping[str, Any], page: str | None) -> list[Text]:
     width = max((len(at) for at, _ in story), default=0)
     death = document["death"]
     lines = [] if death is None else [*details(death["cause"], death["memory_limit"], death["last_line"])]
-    if origin := origin_text(document["head_branch"], document["head_sha"], document["actor"]):
-        lines.insert(0, origin)
+    origin = (document["head_branch"], document["head_sha"], document["actor"], document["rerun_by"] or "")
+    if origin_line := origin_text(*origin):
+        lines.insert(0, origin_line)
     lines += [f"{at:{width}}  {text}" for at, text in story]
     if why is None:
         lines += _steps(document["next"])

@@ -58,7 +58,9 @@ def _epoch(timestamp: str) -> float:
 @click.option("--running", "state", flag_value="running", help="Only running jobs.")
 @click.option("--unserved", "state", flag_value="unserved", help="Only queued jobs that no online runner can take.")
 @click.option("--over", "state", flag_value="over", help="Only jobs that ended within the last hour.")
-@click.option("--failed", "state", flag_value="failed", help="Only those of them that did not succeed.")
+@click.option(
+    "--failed", "state", flag_value="failed", help="Only jobs that ended within the last hour and did not succeed."
+)
 @click.option("--runner", default="", metavar="NAME", help="Only jobs that this runner took, of the last 30 days.")
 @click.option("--sha", default="", metavar="COMMIT", help="Only jobs of this commit, of the last 30 days.")
 @click.option("--pull", default="", metavar="REPO#N", help="Only jobs of this pull request, of the last 30 days.")

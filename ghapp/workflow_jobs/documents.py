@@ -88,7 +88,9 @@ class StoryEventDocument(TypedDict):
 class JobDocument(TypedDict):
     """A workflow job and its story, in the order of time. `why` is null unless it waits for a known reason.
 
-    `actor` is the login of who triggered the run; it and `head_branch` are empty if no delivery reported them.
+    `actor` is the login of who triggered the run; it and `head_branch` are empty if no delivery reported them. Of a
+    job that ghapp ran again `actor` is who requested that, and `rerun_by` the same or `auto`: then the pool requested
+    it, and `actor` is that of the earlier attempt. `rerun_by` is null for other jobs.
     `pool` is empty if no pool has its labels: none is configured for them, and no runner has them. `next` is what to
     do, also about a job that waits, as `why` has it. `summary` is how its runner died or what it failed by, and whether
     it runs again; null if it did not fail, or no runner took it. `failed_by` is null unless it failed.
@@ -103,6 +105,7 @@ class JobDocument(TypedDict):
     head_sha: str
     head_branch: str
     actor: str
+    rerun_by: str | None
     html_url: str
     labels: list[str]
     pool: str
@@ -161,6 +164,7 @@ def job_document(queue: JobQueue, job: Job, outcome: JobOutcome = NOTHING_KNOWN)
         "head_sha": job.head_sha,
         "head_branch": job.head_branch,
         "actor": job.actor,
+        "rerun_by": job.rerun_by or None,
         "html_url": job.html_url,
         "labels": list(job.labels),
         "pool": queue.existing_pool(job),

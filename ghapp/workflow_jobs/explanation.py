@@ -20,6 +20,12 @@ _NOT_OF_RUNNERS = (QueueReason.HOSTED_BY_GITHUB, QueueReason.UNKNOWN_POOL)
 """Reasons that the job's labels show, and no list of runners."""
 
 
+BY_TEAM, BY_ADMIN, BY_OWNER = (
+    f"{who} can do that" for who in ("the platform team", "an admin of ghapp", "an owner of the organization")
+)
+"""Ends of a reason that name who can take a step which the developer of a job cannot."""
+
+
 class QueueStep(NamedTuple):
     """A next step, and why. `url`: of the workflow file that it changes; empty for other steps."""
 
@@ -109,10 +115,12 @@ def _no_runner(queue: JobQueue, job: Job, _: Placement) -> _Words:
             if_meant = "if the spelling is right, " if near else ""
             register = QueueStep(
                 f"{if_meant}register a runner with the {labels_text(lasting)}",
-                "GitHub assigns the job to such a runner",
+                f"GitHub assigns the job to such a runner; {BY_TEAM}",
             )
         else:
-            register = QueueStep("check what starts a runner for each run", "the label has the id of one run")
+            register = QueueStep(
+                "check what starts a runner for each run", f"the label has the id of one run; {BY_TEAM}"
+            )
         return f"no runner has the {labels_text(unknown)}{hint}", [*as_list, *change, register]
     if missing:
         text, pool = f"no runner with the {labels_text(missing)} is registered", queue.pool(job)
@@ -120,7 +128,7 @@ def _no_runner(queue: JobQueue, job: Job, _: Placement) -> _Words:
             why = "each label is of a pool, but of different pools"
             text += f"; no pool has all of these labels: {listed(job.labels)}"
             return text, [_in_workflow(job, "request labels of one pool in runs-on", why)]
-        why = "the pool has no registered runner with these labels"
+        why = f"the pool has no registered runner with these labels; {BY_TEAM}"
         return f"{text}; pool {pool} is configured for these labels", [QueueStep(f"start runners of {pool}", why)]
     text = f"no runner has all of these labels: {listed(job.labels)}"
     why = "each label exists, but on different runners"
@@ -149,7 +157,11 @@ def _group(queue: JobQueue, job: Job, placement: Placement) -> _Words:
     excluded = "public repositories" if is_public else job.repository
     text = f"the runners with these labels are in a runner group that excludes {excluded}: {names}"
     step = "allow public repositories" if is_public else f"allow {job.repository}"
-    return text, [QueueStep(f"{step} in the runner group {names}", "GitHub assigns no job against the group's access")]
+    return text, [
+        QueueStep(
+            f"{step} in the runner group {names}", f"GitHub assigns no job against the group's access; {BY_OWNER}"
+        )
+    ]
 
 
 def usual_wait(median: float, duration: Callable[[float], str] = duration) -> str:
@@ -192,7 +204,7 @@ def _held(queue: JobQueue, pool: str, lost: int) -> list[QueueStep]:
     if (block := pool_block(terms)) is None:
         return []
     blocker, text = block
-    why = f"{_lost(lost, pool)}: {text}"
+    why = f"{_lost(lost, pool)}: {text}; {BY_ADMIN}"
     match blocker:
         case ReplacementBlocker.PAUSE:
             return [QueueStep(resume_command(org, pool if pool in queue.inputs.pauses else None), why)]
@@ -262,7 +274,8 @@ def _runners_lost(queue: JobQueue, _: Job, placement: Placement) -> _Words:
 def _offline(_queue: JobQueue, _job: Job, placement: Placement) -> _Words:
     count = placement.count("offline")
     text = f"{_all_runners(count)} of {placement.pools} {are(count)} offline"
-    why = "GitHub lists them as registered and offline; ghapp replaces offline runners only if the pool asks for it"
+    why = "GitHub lists them as registered and offline; ghapp replaces offline runners only if the pool asks for it; "
+    why += BY_TEAM
     return text, [QueueStep(f"start the runners of {placement.pool}, or check their network", why)]
 
 

@@ -62,9 +62,13 @@ class Job(NamedTuple):
     """The last `QueueReason` for which it waited before a runner took it; empty if it waited briefly, or not known."""
     head_branch: str = ""
     actor: str = ""
-    """Login of who triggered the run, as the sender of the job's deliveries; empty if no delivery reported it."""
+    """Login of who triggered the run, as the sender of the job's deliveries; empty if no delivery reported it.
+
+    Of a re-run by ghapp: of who requested the re-run or, where ghapp did that unasked, of the earlier attempt."""
     sent_at: float | None = None
     """When GitHub made the delivery that shows a job as queued; None if that is not known, and of other jobs."""
+    rerun_by: str = ""
+    """Who requested this attempt from ghapp, a login or `auto`; empty for others."""
 
 
 _STATUSES: Mapping[str, Literal["queued", "running", "over"]] = {

@@ -23,7 +23,7 @@ from ghapp.workflow_jobs.job import ANY_ORIGIN, SHORTEST_SHA, Job, JobOrigin, Jo
 from ghapp.workflow_jobs.job_queue import JobQueue
 from ghapp.workflow_jobs.labels import labels_text
 from ghapp.workflow_jobs.reason import STUCK
-from ghapp.workflow_jobs.texts import origin_text
+from ghapp.workflow_jobs.texts import again_text, origin_text
 
 OPEN = ""
 """The state of a query without one: queued and running jobs."""
@@ -92,8 +92,8 @@ class JobRow(NamedTuple):
     """A row. `mark` is the class of its state; `note`: why it waits, or its conclusion; `step`: what to do.
 
     `branch_query` selects the jobs of its branch; empty without one. `labels` are shown of a job that no pool has.
-    `death` is the address of its runner's death, relative to the list of deaths; empty if the runner did not die.
-    `step_failed`: it did not, and a step of the job failed.
+    `again`: who had ghapp run the job again; empty for others. `death` is the address of its runner's death, relative
+    to the list of deaths; empty if the runner did not die. `step_failed`: it did not, and a step of the job failed.
     """
 
     id: int
@@ -103,6 +103,7 @@ class JobRow(NamedTuple):
     branch_query: str
     sha: str
     actor: str
+    again: str
     workflow: str
     state: str
     mark: str
@@ -267,6 +268,7 @@ def _row(line: JobLine, why: QueueExplanation | None, death: str, now: float) ->
         branch_query=urlencode({"branch": job.head_branch}) if job.head_branch else "",
         sha=job.head_sha[:SHORTEST_SHA],
         actor=job.actor,
+        again=again_text(job.rerun_by, job.actor),
         workflow=job.workflow,
         state=line.state,
         mark=mark_of(line),
@@ -396,7 +398,7 @@ def job_page(queue: JobQueue, job: Job, outcome: JobOutcome, now: float, *, has_
         pool=line.pool,
         labels=job.labels,
         attempt=job.attempt,
-        origin=origin_text(job.head_branch, job.head_sha, job.actor),
+        origin=origin_text(job.head_branch, job.head_sha, job.actor, job.rerun_by),
         runner=job.runner_name or "",
         runner_id=job.runner_id,
         runner_group=job.runner_group,

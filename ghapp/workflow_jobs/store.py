@@ -427,7 +427,7 @@ def _encoded(job: Job) -> bytes:
     """Returns a job's record; of an ended one, which is kept for long, with a bound."""
     if job.status != "over":
         return _jobs.encode(job)
-    cut = ("workflow", "name", "html_url", "runner_group", "head_branch", "actor")
+    cut = ("workflow", "name", "html_url", "runner_group", "head_branch", "actor", "rerun_by")
     texts = {name: getattr(job, name)[:LONGEST_TEXT] for name in cut}
     labels = tuple(label[:LONGEST_TEXT] for label in job.labels[:MOST_LABELS])
     return _jobs.encode(job._replace(labels=labels, **texts))

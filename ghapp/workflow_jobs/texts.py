@@ -12,6 +12,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 
+from ghapp.deaths.rerun import AUTO
 from ghapp.report.check_run import LONGEST, Conclusion, Report
 from ghapp.report.fleet import FleetView
 from ghapp.report.markdown import NOTHING, code, cut, heading, linked, row
@@ -84,10 +85,20 @@ _PASSING: Mapping[QueueReason | None, str] = {
 time, and the title is not posted again for them."""
 
 
-def origin_text(branch: str, sha: str, actor: str) -> str:
+def origin_text(branch: str, sha: str, actor: str, rerun_by: str = "") -> str:
     """Returns where a job comes from, `main at 3484a3f, by lisa`, as far as it is known; else empty."""
     at = " at ".join(filter(None, (branch, sha[:SHORTEST_SHA])))
-    return ", ".join(filter(None, (at, f"by {actor}" if actor else "")))
+    by = f"by {actor}{again_text(rerun_by, actor)}" if actor else ""
+    return ", ".join(filter(None, (at, by)))
+
+
+def again_text(rerun_by: str, actor: str) -> str:
+    """Returns who had ghapp run a job of this actor again, in brackets after the actor's name; empty for others."""
+    if not rerun_by:
+        return ""
+    if rerun_by == AUTO:
+        return " (run again by ghapp, as its pool is configured)"
+    return f" (run again by ghapp{'' if rerun_by == actor else f', requested by {rerun_by}'})"
 
 
 def no_page(_job_id: int) -> None:

@@ -23,6 +23,7 @@ from ghapp.deaths.job_death import (
 from ghapp.deaths.job_outcome import NOTHING_KNOWN, other_attempts
 from ghapp.deaths.metrics import DEATHS
 from ghapp.deaths.post_mortem import APART_UNSEEN_SECONDS, UNFINISHED
+from ghapp.deaths.rerun import APP_SUFFIX, as_requested
 from ghapp.deaths.store import identity
 from ghapp.errors import GitHubUnavailableError, NotFoundError, PermissionMissingError
 from ghapp.github.jobs import Jobs
@@ -85,6 +86,19 @@ async def enqueue_run_again(context: JobContext, installation_id: int, jobs: Ite
         if outcome.death is not None:
             key = f"post-mortem-{death_id(installation, outcome.death)}-attempt-{job.attempt}-{job.status}"
             context.ask(JobName.POST_MORTEM, installation_id, identity(outcome.death), key=key)
+
+
+async def with_requesters(context: JobContext, installation_id: int, jobs: Iterable[Job]) -> list[Job]:
+    """Returns delivered jobs; those that ghapp ran again are of who requested that."""
+    found: list[Job] = []
+    for job in jobs:
+        if job.attempt > 1 and job.run_id is not None and job.actor.endswith(APP_SUFFIX):
+            of_run = await context.demand.find_ended(installation_id, JobSearch(run_id=job.run_id))
+            known = await context.reruns.of_jobs(installation_id, [each.id for each in of_run])
+            found.append(as_requested(job, of_run, [rerun for rerun, _ in known.values() if rerun is not None]))
+        else:
+            found.append(job)
+    return found
 
 
 async def examine_job(installation_id: int, job_id: int) -> None:

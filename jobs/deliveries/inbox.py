@@ -25,7 +25,7 @@ from ghapp.workflow_jobs.job import HOSTED_GROUP, Job, known_status
 from ghapp.workflow_jobs.job_steps import JobSteps
 from ghapp.workflow_jobs.store import OVER_SECONDS, DeliveredStatus
 from jobs.context import JobContext, configured, open_context
-from jobs.deaths.job_deaths import enqueue_ended, enqueue_run_again, enqueue_suspicious
+from jobs.deaths.job_deaths import enqueue_ended, enqueue_run_again, enqueue_suspicious, with_requesters
 from jobs.deliveries.check_run_events import handle_check_event
 from jobs.deliveries.scopes import ScopeShare, shares_of
 from jobs.history.times import count_job_times, history_pools, taken_jobs
@@ -204,7 +204,8 @@ async def _jobs_take_effect(
 
     A job is in one scope: where its runner turns out to be, once that is known.
     """
-    jobs = [_with_approval(_job(delivery, job, now), approvals) for delivery, job in share.jobs]
+    delivered = [_with_approval(_job(delivery, job, now), approvals) for delivery, job in share.jobs]
+    jobs = await with_requesters(context, installation_id, delivered)
     runners = await context.runners.revise(installation_id, _folds(share.runners, now))
     await context.demand.forget(installation_id, share.elsewhere)
     taken = taken_jobs(jobs)

@@ -159,7 +159,7 @@ def test_the_check_runs_of_jobs_read_well_in_a_browser(open_page, fleet, width):
     expect(page.get_by_text("Status: in progress")).to_be_visible()
     expect(page.get_by_text("No runner has the label gpu-a100. (NoRunnerWithLabels)")).to_be_visible()
     assert page.get_by_text(
-        "Register a runner with the label gpu-a100. GitHub assigns the job to such a runner."
+        "Register a runner with the label gpu-a100. GitHub assigns the job to such a runner; the platform team can do that."
     ).is_visible()
     expect(
         page.get_by_text(re.compile("GitHub fails the first of them at .*, 24 hours after it was queued"))

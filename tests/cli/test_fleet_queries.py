@@ -230,6 +230,9 @@ async def test_an_unknown_name_is_explained_by_its_death(known):
     [
         ("linux-", "did you mean linux-1? "),
         ("LINUX-1x", "did you mean linux-1? "),
+        ("nux-1", "did you mean linux-1? "),
+        ("x-1", "did you mean linux-1? "),
+        ("ux", ""),
         ("linux-22", ""),
         ("unknown", ""),
         ("linux-runner", ""),
@@ -275,7 +278,9 @@ async def test_retired_runners_are_counted_and_listed_only_on_request(known):
     assert (found["total"], found["healed"], found["retired"]) == (2, 1, 1)
     text = (await known.ask("runners")).stdout
     assert "\n 1 of 2 runners; 1 invalidated\n" in text
-    assert text.startswith("acme: 1 of 2 runners of linux-4vcpu is lost (no job waits, 1 runner is idle): ")
+    assert text.startswith(
+        "acme: 1 of 2 runners of linux-4vcpu is lost (no job waits for this pool, 1 runner is idle): "
+    )
     assert text.endswith(" 1 healed, 1 retired within the last 24 hours; --all shows them\n")
     assert "invalidated for 3" in text
     assert (await known.json("runners", "--all"))["total"] == 4
@@ -319,7 +324,9 @@ async def test_the_table_has_as_many_runners_as_the_headline_counts(known):
         ("linux-1", False),
     ]
     text = (await known.ask("runners")).stdout
-    assert text.startswith("acme: 1 of 2 runners of linux-4vcpu is lost (no job waits, 1 runner is idle): ")
+    assert text.startswith(
+        "acme: 1 of 2 runners of linux-4vcpu is lost (no job waits for this pool, 1 runner is idle): "
+    )
     assert "\n 1 of 2 runners; 1 invalidated\n" in text
     head = (await known.ask("explain", "acme", "linux-2")).stdout.splitlines()[0]
     assert head.startswith("acme linux-2 (2) is invalidated: ReplacedWhileOffline")

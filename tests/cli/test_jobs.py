@@ -397,7 +397,10 @@ async def test_a_job_whose_runner_died_has_its_whole_story_and_its_url_names_the
                 f"2. run it again at GitHub (Re-run jobs): {PAGE}5",
             ],
         ),
-        (Rerun(5, 41, 1, "mona", 0.0, RerunState.ACCEPTED), []),
+        (
+            Rerun(5, 41, 1, "mona", 0.0, RerunState.ACCEPTED),
+            ["1. change the job so that it needs less memory, or runs in a pool with more"],
+        ),
     ],
     ids=["not run again", "run again"],
 )

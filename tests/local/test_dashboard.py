@@ -399,8 +399,15 @@ def test_of_more_kinds_than_there_are_lines_the_last_are_shown():
             ],
             f"jobs 1 running, 3 queued, the oldest since {clock_time(NOW - 60)}",
         ),
+        (
+            [
+                PoolDemand("", 2, 1, 0, 0, oldest_queued_at=NOW - 90),
+                PoolDemand("linux", 1, 1, 2, 1, oldest_queued_at=NOW),
+            ],
+            f"jobs 2 running, 1 queued, the oldest since {clock_time(NOW)}; 2 more that no pool takes",
+        ),
     ],
-    ids=["none", "running", "queued"],
+    ids=["none", "running", "queued", "of a misspelt label"],
 )
 def test_jobs_are_one_line(rows, line):
     assert jobs_line(fleet_of(demand=rows)).plain == line

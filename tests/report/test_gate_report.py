@@ -11,6 +11,7 @@ from ghapp.gate.next_steps import NextStep
 from ghapp.gate.shard_checks import Check
 from ghapp.gate.texts import gate_report, name_of, summary_digest, superseded_report
 from ghapp.report.check_run import LONGEST, Conclusion
+from ghapp.report.documents import gate_document
 from tests.rules.builders import present
 from tests.rules.gate.builders import at_work, deploy, gate, on, pink
 
@@ -99,6 +100,15 @@ def test_the_text_has_a_row_for_each_check_and_each_step_with_its_warning():
         assert f"\n{number}. " in text
         assert f"**{step.step}**" in text
     assert text.count("Warning: ") == sum(step.why.count("Warning: ") for step in NOT_ONLINE.next) >= 3
+
+
+def test_what_only_an_admin_can_do_is_in_the_document_of_the_api_and_not_on_the_commit():
+    """Who reads the check run is not known; the document is for who holds a token."""
+    unknown = gate([*pink(3), on("purple", present())], sources=ActiveShardSources())
+    (step,) = unknown.next
+    assert "GHAPP_TOKEN" not in report_of(unknown).text
+    assert "GHAPP_TOKEN" in gate_document(unknown)["next"][0]["why"]
+    assert step.why.endswith("Change nothing until it is known")
 
 
 def test_without_a_next_step_there_is_no_heading_of_steps():

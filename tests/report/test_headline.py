@@ -1068,9 +1068,9 @@ def test_only_what_a_person_can_end_needs_a_person_while_github_cannot_be_read(r
 @pytest.mark.parametrize(
     ("queued", "idle", "effect"),
     [
-        (0, 43, "no job waits, 43 runners are idle"),
-        (1, 0, "1 job waits, no runner is idle"),
-        (12, 1, "12 jobs wait, 1 runner is idle"),
+        (0, 43, "no job waits for this pool, 43 runners are idle"),
+        (1, 0, "1 job waits for this pool, no runner is idle"),
+        (12, 1, "12 jobs wait for this pool, 1 runner is idle"),
     ],
 )
 def test_the_headline_of_a_loss_says_whether_jobs_wait_and_that_is_no_news(queued, idle, effect):

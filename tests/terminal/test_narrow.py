@@ -79,6 +79,7 @@ WAITING = {
     "head_branch": name("b"),
     "head_sha": "e" * 40,
     "actor": name("a"),
+    "rerun_by": name("a"),
     "workflow": name("w"),
     "name": name("j"),
     "state": "queued",

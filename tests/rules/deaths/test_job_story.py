@@ -418,7 +418,30 @@ def test_a_job_that_github_has_not_ended_yet_has_its_step_and_by_when_it_can_be_
     ids=["its runner lives", "must have ended", "run again at GitHub", "run again"],
 )
 def test_github_is_not_waited_for_where_the_job_goes_on_must_have_ended_or_was_run_again(known, outcome):
-    assert next_steps(known, outcome, NOW) == ()
+    assert [each.step for each in next_steps(known, outcome, NOW)] == ([LESS_MEMORY] if outcome.death else [])
+
+
+@pytest.mark.parametrize(
+    ("outcome", "is_over"),
+    [
+        (JobOutcome(DIED, ACCEPTED), True),
+        (JobOutcome(DIED, ACCEPTED._replace(state=RerunState.REQUESTED)), True),
+        (JobOutcome(DIED, attempts=(AGAIN,)), True),
+        (JobOutcome(DIED, note=RerunNote("LaterAttempt", "mona", NOW)), True),
+        (JobOutcome(DIED), False),
+    ],
+    ids=["run again", "requested", "run again at GitHub", "a later attempt at GitHub", "not run again"],
+)
+def test_what_to_change_after_a_death_stays_and_running_it_again_ends_with_the_re_run(outcome, is_over):
+    change, *again = next_steps(ON_GITHUB, outcome, NOW)
+    assert change.step == LESS_MEMORY
+    assert (again == []) is is_over
+    unchanged = outcome._replace(death=DIED._replace(cause=Cause.TERMINATED, reason="Error"))
+    assert (next_steps(ON_GITHUB, unchanged, NOW) == ()) is is_over
+
+
+def test_a_job_that_came_to_a_result_of_its_own_has_nothing_to_change():
+    assert next_steps(ON_GITHUB._replace(conclusion="success"), JobOutcome(DIED), NOW) == ()
 
 
 def test_a_job_that_lost_its_runner_for_no_reason_of_its_own_is_run_again_as_it_is():

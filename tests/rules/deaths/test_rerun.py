@@ -22,6 +22,7 @@ from ghapp.deaths.rerun import (
     RerunRules,
     RerunState,
     RunFacts,
+    as_requested,
     is_not_granted,
     latest_attempt,
     may_be_repeated,
@@ -29,6 +30,7 @@ from ghapp.deaths.rerun import (
     refusal,
     settled,
 )
+from ghapp.workflow_jobs.job import Job
 from tests.rules.builders import MICROSECOND, NOW
 from tests.rules.deaths.test_post_mortem import death
 
@@ -257,3 +259,39 @@ WAITED = RerunNote("NoUsableAnswer", "mona", NOW - 60, NOW)
 )
 def test_a_further_try_keeps_the_time_of_the_request(known, at):
     assert RerunNote("RunNotOver", "mona", NOW, NOW + 60).after(known) == ("RunNotOver", "mona", at, NOW + 60)
+
+
+EARLIER = Job(7, "over", ("linux",), "acme/api", 900.0, run_id=1, actor="lisa")
+AGAIN = Job(9, "queued", ("linux",), "acme/api", 1001.0, run_id=1, attempt=2, actor="ghapp[bot]")
+BY_MONA = REQUESTED._replace(by="mona", state=RerunState.ACCEPTED)
+
+
+@pytest.mark.parametrize(
+    ("again", "rerun", "actor", "rerun_by"),
+    [
+        (AGAIN, BY_MONA, "mona", "mona"),
+        (AGAIN, BY_MONA._replace(state=RerunState.REQUESTED), "mona", "mona"),
+        (AGAIN, REQUESTED, "lisa", AUTO),
+        (AGAIN, BY_MONA._replace(by="holder of the key"), "lisa", "holder of the key"),
+        (AGAIN, BY_MONA._replace(state=RerunState.REFUSED), "ghapp[bot]", ""),
+        (AGAIN, BY_MONA._replace(run_id=2), "ghapp[bot]", ""),
+        (AGAIN._replace(attempt=3), BY_MONA, "ghapp[bot]", ""),
+        (AGAIN._replace(actor="sam"), BY_MONA, "sam", ""),
+    ],
+    ids=[
+        "a person requested it",
+        "its delivery came before GitHub's answer",
+        "its pool requested it",
+        "a person without a login requested it",
+        "GitHub refused it",
+        "of another run",
+        "of an earlier attempt",
+        "a person was faster at GitHub",
+    ],
+)
+def test_a_job_that_ghapp_ran_again_is_of_who_requested_that(again, rerun, actor, rerun_by):
+    assert as_requested(again, [EARLIER], [rerun]) == again._replace(actor=actor, rerun_by=rerun_by)
+
+
+def test_without_the_earlier_attempt_what_a_pool_requested_is_the_apps():
+    assert as_requested(AGAIN, [], [REQUESTED]) == AGAIN._replace(rerun_by=AUTO)

@@ -65,6 +65,9 @@ def test_an_odd_gh_host_is_refused_or_stays_a_host(host):
     assert found.api_url.startswith(f"https://{host}")
 
 
+GITHUB = GitHubHost.read({})
+
+
 def test_the_first_variable_counts_and_gh_is_asked_last():
     asked = []
 
@@ -73,23 +76,30 @@ def test_the_first_variable_counts_and_gh_is_asked_last():
         return "of-gh\n"
 
     both = {"GH_TOKEN": " first ", "GITHUB_TOKEN": "second"}
-    assert find_token(both, "github.com", gh) == ("first", "GH_TOKEN")
-    assert find_token({"GH_TOKEN": "", "GITHUB_TOKEN": "second"}, "github.com", gh).source == "GITHUB_TOKEN"
+    assert find_token(both, GITHUB, gh) == ("first", "GH_TOKEN")
+    assert find_token({"GH_TOKEN": "", "GITHUB_TOKEN": "second"}, GITHUB, gh).source == "GITHUB_TOKEN"
     assert asked == []
-    assert find_token({}, "acme.ghe.com", gh) == ("of-gh", "gh auth token")
+    assert find_token({}, GitHubHost.read({"GH_HOST": "acme.ghe.com"}), gh) == ("of-gh", "gh auth token")
     assert asked == ["acme.ghe.com"]
 
 
 @pytest.mark.parametrize("token", ["two words", "a\nb", "töken", "a\x00b", "a\tb"])
 def test_what_is_no_token_is_refused_and_not_shown(token):
     with pytest.raises(ConfigurationError, match=r"^GH_TOKEN: is no token") as caught:
-        find_token({"GH_TOKEN": token}, "github.com", no_gh)
+        find_token({"GH_TOKEN": token}, GITHUB, no_gh)
     assert token not in str(caught.value)
 
 
-def test_without_any_it_says_how_to_get_one():
-    with pytest.raises(ConfigurationError, match=r"https://ghes.example.com/settings/tokens"):
-        find_token({}, "ghes.example.com", no_gh)
+@pytest.mark.parametrize(
+    ("api_url", "page"),
+    [
+        ("https://ghes.example.com/api/v3", "https://ghes.example.com/settings/tokens"),
+        ("http://127.0.0.1:8123/api/v3", "http://127.0.0.1:8123/settings/tokens"),
+    ],
+)
+def test_without_any_it_says_how_to_get_one(api_url, page):
+    with pytest.raises(ConfigurationError, match=f" at {page} "):
+        find_token({}, GitHubHost.read({"GHAPP_GITHUB_API_URL": api_url}), no_gh)
 
 
 def test_a_token_is_in_no_representation():

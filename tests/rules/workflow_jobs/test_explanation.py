@@ -12,7 +12,7 @@ from ghapp.remediation.fuse import Fuse, FuseReason, Position
 from ghapp.settings import PoolSettings
 from ghapp.versions.advice import VersionStep
 from ghapp.wording import duration, time_of
-from ghapp.workflow_jobs.explanation import explain, usual_wait
+from ghapp.workflow_jobs.explanation import BY_ADMIN, BY_OWNER, BY_TEAM, explain, usual_wait
 from ghapp.workflow_jobs.job import QUEUED_TOO_LONG_SECONDS
 from ghapp.workflow_jobs.labels import LONGEST_LABEL, edit_distance, nearest_label
 from ghapp.workflow_jobs.reason import QueueReason
@@ -247,7 +247,8 @@ def test_of_a_pool_with_shards_the_busy_one_is_named(labels, text):
 )
 @pytest.mark.parametrize("others", [[], [busy()]], ids=["all lost", "others busy"])
 def test_the_obstacle_to_replacements_is_a_next_step(inputs, step, why, others):
-    assert (step, why, "") in explained([missing(), *others], **inputs).next
+    """A developer reads it, too, so it names who can take the step."""
+    assert (step, f"{why}; {BY_ADMIN}", "") in explained([missing(), *others], **inputs).next
 
 
 @pytest.mark.parametrize(
@@ -285,6 +286,7 @@ def test_a_reason_holds_since_its_begin_and_not_before_the_job_was_queued(runner
 def test_a_group_that_excludes_a_repository_is_named(group, private, step):
     found = explained([runner(group_id=3)], waiting=job(private=private), groups=RunnerGroups(NOW, (group,)))
     assert [each.step for each in found.next] == [step]
+    assert found.next[0].why.endswith(BY_OWNER)
     assert "gpu" in found.text
 
 
@@ -417,3 +419,20 @@ def test_without_known_steps_the_versions_are_still_shown():
 )
 def test_while_runners_cannot_be_listed_what_is_known_of_them_has_the_time_of_the_last_list(waiting, runners, text):
     assert explain(queue([waiting], runners, listed_at=NOW), waiting).text == text
+
+
+@pytest.mark.parametrize(
+    ("runners", "labels"),
+    [
+        ([runner()], ("gpu",)),
+        ([runner()], ("run-id=11812345678",)),
+        ([runner()], ("big",)),
+        ([offline()], (POOL,)),
+        ([busy()], (POOL,)),
+    ],
+    ids=["an unknown label", "a label of one run", "a pool without runners", "offline", "busy"],
+)
+def test_a_step_that_the_developer_of_a_job_cannot_take_names_who_can(runners, labels):
+    rules = [Rule("big", ("big",)), Rule(POOL, (POOL,))]
+    *_, last = explained(runners, waiting=job(labels=labels), rules=rules).next
+    assert last.why.endswith(BY_TEAM) or "its platform team can" in last.why

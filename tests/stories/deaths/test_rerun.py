@@ -162,6 +162,18 @@ async def test_the_button_runs_the_job_again_and_names_who_pressed_it(story):
         assert "requested by mona; it is attempt 2 of the run" in (await look(app, death))[1]["output"]["summary"]
 
 
+@pytest.mark.parametrize("by", ["sam", AUTO])
+async def test_a_job_that_ghapp_ran_again_is_of_who_requested_that_and_not_the_apps(story, by):
+    async with story(pool=AUTOMATIC) as app:
+        job, death = await job_died(app)
+        author = (await app.context.demand.one(app.installation, job.id)).actor
+        await rerun(app, death, by)
+        await app.receive_all()
+        (again,) = [each for each in await app.context.demand.all(app.installation) if each.run_id == job.run_id]
+        assert (again.attempt, again.rerun_by) == (2, by)
+        assert again.actor == (author if by == AUTO else "sam")
+
+
 async def test_githubs_own_re_run_of_the_check_runs_no_job_again(story):
     async with story() as app:
         _, death = await job_died(app, own_steps=True)

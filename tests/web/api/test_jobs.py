@@ -47,6 +47,7 @@ async def test_a_queued_job_has_its_reason(http):
         "head_sha": "f" * 40,
         "head_branch": "cache",
         "actor": "lisa",
+        "rerun_by": None,
         "html_url": "https://github.com/acme/api/actions/runs/41/job/1",
         "labels": ["gpu"],
         "pool": "",
@@ -65,7 +66,7 @@ async def test_a_queued_job_has_its_reason(http):
             "next": [
                 {
                     "step": "register a runner with the label gpu",
-                    "why": "GitHub assigns the job to such a runner",
+                    "why": "GitHub assigns the job to such a runner; the platform team can do that",
                     "url": None,
                 },
             ],

@@ -55,7 +55,7 @@ async def test_an_overview_begins_with_what_is_wrong_now(http, redis):
     await record_snapshot(Pods(redis), "runners", [], [], NOW)
     await DegradedSources(redis).record("deaths in runners between two lists", "RBAC lacks watch on pods")
     lost, unseen = (await http.get("/v1/orgs/acme/overview")).json()["headlines"]
-    assert lost["text"].startswith("1 of 3 runners of linux is lost (no job waits, 2 runners are idle): ")
+    assert lost["text"].startswith("1 of 3 runners of linux is lost (no job waits for this pool, 2 runners are idle): ")
     assert unseen["text"] == "Not seen: deaths in runners between two lists: RBAC lacks watch on pods."
 
 

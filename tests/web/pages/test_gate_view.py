@@ -67,6 +67,18 @@ def test_the_headline_reports_the_worst_gate(found, severity, sentence):
     assert (page.severity, page.sentence) == (severity, sentence)
 
 
+@pytest.mark.parametrize("manages", [True, False])
+def test_what_only_an_admin_can_do_is_shown_to_who_may_act(manages):
+    report = NextStep("report the deploy", "none was reported", by_admin="By hand, an admin runs `curl`")
+    unknown = NextStep(STOP.step, "the active shard is unknown", by_admin="An admin reports it by `curl`")
+    found = [shown(gate(checks=[BAD], steps=[report])), shown(gate(role=Role.UNKNOWN, steps=[unknown], active=None))]
+    failing, stopped = gate_page(found, NOW, manages=manages).pools
+    whys = [failing.shards[0].next[0].why, stopped.stop.why]
+    assert [[any(part.text == "curl" for part in each) for each in why] for why in whys] == (
+        [[False, True], [False, True]] if manages else [[False], [False]]
+    )
+
+
 def test_a_disagreement_of_the_sources_is_a_stop_of_the_whole_pool():
     unknown = [gate(each, Role.UNKNOWN, [BAD], [STOP], active=None) for each in ("pink", "purple")]
     (pool,) = gate_page([shown(*unknown)], NOW).pools

@@ -203,6 +203,22 @@ def test_a_row_has_the_branch_the_commit_and_the_person_of_its_job():
     assert (row.branch, row.branch_query, row.sha, row.actor) == ("a&b", "branch=a%26b", "e" * 7, "lisa")
 
 
+@pytest.mark.parametrize(
+    ("rerun_by", "again"),
+    [
+        ("", ""),
+        ("lisa", " (run again by ghapp)"),
+        ("auto", " (run again by ghapp, as its pool is configured)"),
+        ("holder of the key", " (run again by ghapp, requested by holder of the key)"),
+    ],
+)
+def test_a_row_has_who_had_ghapp_run_its_job_again(rerun_by, again):
+    asked = job(1, head_branch="main", actor="lisa", rerun_by=rerun_by)
+    (row,) = jobs_page(board(asked), OPEN, everything, NOW).rows
+    assert (row.actor, row.again) == ("lisa", again)
+    assert job_page(board(asked).queue, asked, NOTHING_KNOWN, NOW).origin == f"main, by lisa{again}"
+
+
 def test_labels_that_no_pool_has_are_shown_as_labels_and_no_filter_offers_them():
     page = jobs_page(board(job(1, labels=("self-hosted", "linux-4vpcu")), job(2)), JobsQuery(), everything, NOW)
     assert [(each.id, each.pool, each.labels) for each in page.rows] == [
@@ -257,7 +273,7 @@ def test_the_page_of_a_queued_job_explains_it_with_steps_as_sentences():
     (step,) = page.steps
     assert (step.step, step.why, step.is_command) == (
         "Register a runner with the label gpu.",
-        "GitHub assigns the job to such a runner.",
+        "GitHub assigns the job to such a runner; the platform team can do that.",
         False,
     )
     assert (page.started, page.ran, page.ended) == (None, "", None)

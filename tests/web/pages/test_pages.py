@@ -153,7 +153,7 @@ async def test_the_page_of_a_runner_that_died_names_its_death_beside_its_state(k
 
 
 WORST = (
-    "1 of 3 runners of linux-4vcpu is lost (no job waits, 2 runners are idle): nothing is replaced: "
+    "1 of 3 runners of linux-4vcpu is lost (no job waits for this pool, 2 runners are idle): nothing is replaced: "
     "remediation is in dry-run; 1 of 2 successors online."
 )
 
