@@ -94,11 +94,16 @@ class Batches:
     ) -> None:
         limits, at = self._limits, self._engine.now
         members, fuse = list(members), fuses.get(pool, Fuse())
-        if fuse.reason is FuseReason.REGISTRATIONS_RETURNED and not self._returned_lately(fuse, now):
-            self._mass.pop(pool, None)  # the window may have ended since the last count
+        waits_since = [
+            each.confirmed_at or 0.0
+            for each, state in members
+            if state is State.INVALIDATED and each.granted_at is None
+        ]
+        if self._is_over(fuse, now) and all(at > (fuse.closed_at or 0.0) for at in waits_since):
+            self._mass.pop(pool, None)  # also if nothing was counted since the window ended
         mass = self._mass.get(pool)
         present = sum(state not in LOST | {State.RETIRED} for _, state in members)
-        waiting = any(state is State.INVALIDATED and evidence.granted_at is None for evidence, state in members)
+        waiting = bool(waits_since)
         is_mass = lost >= max(limits.floor, ceil(limits.fraction * (present + lost)))
         if mass is not None:
             counted = [each for each, _ in members if pool != ALL_POOLS or not self._is_of_stopped(each, fuses)]
@@ -137,6 +142,10 @@ class Batches:
         """True if registrations returned within the window: no new first batch is allowed."""
         is_for_returns = fuse.reason is FuseReason.REGISTRATIONS_RETURNED
         return is_for_returns and fuse.closed_at is not None and now - fuse.closed_at < self._limits.window_seconds
+
+    def _is_over(self, fuse: Fuse, now: float) -> bool:
+        """True if registrations returned, and the window after that is over."""
+        return fuse.reason is FuseReason.REGISTRATIONS_RETURNED and not self._returned_lately(fuse, now)
 
     def restart(self, pools: Iterable[str]) -> None:
         """A person resumed these pools: each has a new first batch, in the installation's fuse also."""
