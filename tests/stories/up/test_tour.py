@@ -171,9 +171,9 @@ def test_within_a_minute_a_stranger_sees_an_incident_and_its_recovery(started):
 
     def is_reported():
         text = check_runs(checks)
-        return "Healed: 12 runners" in text and link in text
+        return re.search(r"Healed: \d+ runners", text) and link in text
 
-    assert wait_for(is_reported), "the check run that admins see"
+    assert wait_for(is_reported), check_runs(checks)
     of_the_job = checks.replace(".github", "api")
     # By its code: the title counts the reasons where other jobs of the commit wait as well, as on a slow machine.
     assert wait_for(lambda: "NoRunnerWithLabels" in check_runs(of_the_job)), "and the job's author"
