@@ -14,7 +14,6 @@ from ghapp.queue import transitions
 from ghapp.queue.transitions import Enqueued
 from ghapp.redis_clock import redis_time_sync
 from ghapp.redis_errors import redis_errors
-from ghapp.timings import NORMAL
 
 if TYPE_CHECKING:
     from redis import Redis
@@ -229,10 +228,10 @@ def gates_key(installation: int) -> str:
 
 
 SILENT_SECONDS = 20
-"""A worker without a heartbeat for so long hangs or was killed. An idle one counts as alive some seconds longer."""
+"""A worker without a heartbeat for so long hangs or was killed."""
 
-_HEARTBEAT_LASTS_SECONDS = 60 + NORMAL.job_monitoring_seconds
-"""RQ has the record of a busy worker expire so long after its heartbeat, and that of an idle one somewhat later."""
+HEARTBEAT_LASTS_SECONDS = 80
+"""The record of a worker expires so long after its last heartbeat, by Redis' clock."""
 
 
 class Load(NamedTuple):
@@ -257,7 +256,7 @@ def load(redis: Redis) -> Load:
         for key in Worker.all_keys(connection=redis):
             pipe.ttl(key)
         remaining: list[int] = pipe.execute()
-    alive = sum(each > _HEARTBEAT_LASTS_SECONDS - SILENT_SECONDS for each in remaining)
+    alive = sum(each > HEARTBEAT_LASTS_SECONDS - SILENT_SECONDS for each in remaining)
     return Load(
         workers=alive,
         silent=len(remaining) - alive,

@@ -14,6 +14,7 @@ from typing import Any
 from uuid import uuid4
 
 from redis import Redis
+from redis.client import Pipeline
 from redis.exceptions import RedisError
 from rq import Queue, Worker
 from rq.exceptions import AbandonedJobError, NoSuchJobError, StopRequested
@@ -28,7 +29,7 @@ from rq.worker_registration import clean_worker_registry
 from ghapp.errors import GhappError, UnknownJobError
 from ghapp.log import bound, logger
 from ghapp.queue import transitions
-from ghapp.queue.jobs import FAILURE_TTL_SECONDS, QUEUES, TIMEOUT_SECONDS, next_order
+from ghapp.queue.jobs import FAILURE_TTL_SECONDS, HEARTBEAT_LASTS_SECONDS, QUEUES, TIMEOUT_SECONDS, next_order
 from ghapp.queue.transitions import Execution
 from ghapp.redis_clock import redis_time_sync
 from ghapp.redis_errors import redis_errors
@@ -77,6 +78,10 @@ class FastRecoveryWorker(Worker):
     def get_heartbeat_ttl(self, job: Job) -> int:  # noqa: ARG002
         """Seconds without a heartbeat after which a running job counts as abandoned."""
         return self.timings.job_heartbeat_seconds
+
+    def heartbeat(self, timeout: int | None = None, pipeline: Pipeline | None = None) -> None:  # noqa: ARG002
+        """Renews the worker's record for the same time in each state: `jobs.load` reads its age from the time left."""
+        super().heartbeat(HEARTBEAT_LASTS_SECONDS, pipeline)
 
     def reorder_queues(self, reference_queue: Queue) -> None:
         """Sets the next order of queues; called with the queue that was just served."""

@@ -12,6 +12,7 @@ from ghapp.queue.worker import FastRecoveryWorker
 OVERRIDDEN = {
     "connection_timeout": None,
     "get_heartbeat_ttl": ["self", "job"],
+    "heartbeat": ["self", "timeout", "pipeline"],
     "reorder_queues": ["self", "reference_queue"],
     "execute_job": ["self", "job", "queue"],
     "perform_job": ["self", "job", "queue"],
