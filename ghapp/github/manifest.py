@@ -36,7 +36,7 @@ def manifest(app: Mapping[str, Any], here: str, public_url: str | None) -> dict[
 
     Args:
         app: the content of `app.yml`.
-        here: our URL for the browser, to which GitHub redirects it with a code.
+        here: our URL in this browser, to which GitHub redirects it with a code: the public one may not be served yet.
         public_url: our URL for GitHub; None if GitHub cannot reach us, which makes the webhook inactive.
     """
     hook = f"{public_url}/webhook" if public_url is not None else PLACEHOLDER_URL
@@ -45,7 +45,7 @@ def manifest(app: Mapping[str, Any], here: str, public_url: str | None) -> dict[
         "hook_attributes": {"url": hook, "active": public_url is not None},
         "redirect_url": f"{here}/setup/created",
         "setup_url": f"{public_url or here}/setup/installed",
-        "callback_urls": list(dict.fromkeys(f"{each}/sign-in/callback" for each in (public_url, here) if each)),
+        "callback_urls": [f"{public_url or here}/sign-in/callback"],
     }
 
 

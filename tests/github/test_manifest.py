@@ -30,7 +30,7 @@ def test_the_hook_is_where_github_reaches_us_and_the_way_back_where_the_browser_
         "hook_attributes": {"url": f"{PUBLIC}/webhook", "active": True},
         "redirect_url": f"{HERE}/setup/created",
         "setup_url": f"{PUBLIC}/setup/installed",
-        "callback_urls": [f"{PUBLIC}/sign-in/callback", f"{HERE}/sign-in/callback"],
+        "callback_urls": [f"{PUBLIC}/sign-in/callback"],
     }
 
 

@@ -203,8 +203,9 @@ class SetupEndpoints:
 
     def _manifest(self, request: Request) -> dict[str, Any]:
         """Returns the manifest, with our addresses for the browser and for GitHub."""
-        ours = self._settings.public_url or f"{request.url.scheme}://{request.headers.get('host', '')}"
-        return manifest(self._app, ours, ours if can_deliver(self._settings.web_url, ours) else None)
+        here = f"{request.url.scheme}://{request.headers.get('host', '')}"
+        ours = self._settings.public_url or here
+        return manifest(self._app, here, ours if can_deliver(self._settings.web_url, ours) else None)
 
     @cached_property
     def _app(self) -> dict[str, Any]:
