@@ -295,7 +295,8 @@ def _present(evidence: Evidence, survey: Survey, now: float, limits: Limits) -> 
         if evidence.back_at is not None and now - evidence.back_at <= limits.stale_seconds:
             return State.HEALTHY, Reason.BACK_FROM_ABSENCE, evidence.back_at
         return State.HEALTHY, Reason.ONLINE, evidence.observed_at
-    offline_for = covered_seconds(survey, since, now)
+    # By what GitHub showed: while no list comes, it may be online again.
+    offline_for = covered_seconds(survey, since, min(now, observed_at(evidence, survey) or now))
     if evidence.is_at_work and offline_for <= limits.offline_seconds + JOB_LEASE_SECONDS:
         return State.HEALTHY, Reason.BUSY, evidence.job_started_at or evidence.observed_at
     if offline_for <= limits.offline_seconds:

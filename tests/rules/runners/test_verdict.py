@@ -165,6 +165,24 @@ def test_an_offline_runner_is_reported_after_offline_seconds_and_is_never_invali
 
 
 @pytest.mark.parametrize(
+    ("swept_at", "observed_at", "state"),
+    [
+        (NOW + 300, NOW, State.HEALTHY),
+        (NOW + 300 + MICROSECOND, NOW, State.OFFLINE),
+        (NOW + 10, NOW + 301, State.OFFLINE),
+    ],
+    ids=["a list", "a later list", "a GET"],
+)
+@pytest.mark.parametrize("later", [1.0, 200.0])
+def test_a_runner_is_offline_for_as_long_as_github_showed_it_however_long_ago_that_is(
+    swept_at, observed_at, state, later
+):
+    """While workers hang, the runner may long be online again: no list shows it."""
+    evidence = present(offline_since=NOW, observed_at=observed_at)
+    assert judge(evidence, survey(swept_at=swept_at), NOW + 301 + later, LIMITS).state is state
+
+
+@pytest.mark.parametrize(
     ("after", "reason"),
     [(10.0, Reason.BACK_FROM_ABSENCE), (300.0, Reason.BACK_FROM_ABSENCE), (300.0 + MICROSECOND, Reason.ONLINE)],
     ids=["lately", "at stale_seconds", "a microsecond later"],
