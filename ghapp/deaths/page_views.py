@@ -503,17 +503,18 @@ def rerun_view(death: Death, known: RerunKnown, now: float, *, manages: bool) ->
     """Returns what is known of the re-run of a death's job, and whether the visitor may request it."""
     why, label = refusal_here(death, known, now), rerun_label(death.cause, death.reason)
     later = tuple(AttemptLine(sentence(each.text), each.job_id) for each in known.later)
-    if known.rerun is not None and why is RerunRefusal.ALREADY:
-        return RerunView(tuple(_progress(known.rerun, now)), later, has_button=False, button=label)
-    sentences = [] if known.note is None else [_tried(known.note, now)]
-    if why is not None and (known.note is None or known.note.reason != why.value):
-        sentences.append(WHY_NOT[why])
     has_button = why is None and manages
     steps = tuple(
         StepLine(sentence(each.step), url=web_address(each.url))
         for each in known.steps
         if not (each.runs_again and has_button)
     )
+    if known.rerun is not None and why is RerunRefusal.ALREADY:
+        sentences = [*_progress(known.rerun, now)]
+    else:
+        sentences = [] if known.note is None else [_tried(known.note, now)]
+        if why is not None and (known.note is None or known.note.reason != why.value):
+            sentences.append(WHY_NOT[why])
     return RerunView(tuple(sentences), later, has_button, label, steps)
 
 

@@ -81,7 +81,7 @@ def of_roles(load: jobs.Load, clocks: Sequence[str]) -> list[Finding]:
 
 def _of_workers(load: jobs.Load) -> Finding:
     silent = f"{counted(load.silent, 'worker')} sent no heartbeat for {jobs.SILENT_SECONDS} s"
-    fix = "see whether it hangs or was killed; `ghapp worker` starts another one"
+    fix = "see whether they hang or were killed; `ghapp worker` starts another one"
     if not load.workers:
         return wrong(
             GROUP, "workers", f"no worker is alive{f': {silent}' if load.silent else ''}", "start `ghapp worker`"

@@ -75,7 +75,7 @@ BLINDNESS: Mapping[str, Blindness] = {
     ),
     OVERDUE: Blindness(
         "no sweep ran although one was due",
-        "start `ghapp clock`, and check that a worker serves the queue `sweep`; `ghapp doctor` shows both",
+        "see whether workers hang or are busy, and whether `ghapp clock` runs; `ghapp doctor` shows both",
     ),
     NOT_SCHEDULED: Blindness(
         "no sweep is scheduled",

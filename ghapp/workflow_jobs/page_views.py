@@ -221,7 +221,7 @@ def jobs_page(
         rows=tuple(_row(each, explain(board.queue, each.job), deaths.get(each.job.id, ""), now) for each in rows),
         pools=tuple(_pool(each, now) for each in board.pools),
         pool_names=tuple(sorted(board.queue.pool_names)),
-        hidden=0 if query.selects else open_jobs[False],
+        hidden=0 if query.selects or query.state == "over" else open_jobs[False],
         paging=paging,
     )
 

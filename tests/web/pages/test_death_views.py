@@ -356,6 +356,14 @@ def test_a_later_attempt_is_shown_with_its_job(rerun):
     assert shown.not_yours == "It was not your code: the job was interrupted."
 
 
+@pytest.mark.parametrize("later", [(), (SECOND,)])
+def test_what_has_to_change_about_the_job_stays_once_it_was_run_again(later):
+    change = JobStep("change the job", "it ate too much", "")
+    rerun = Rerun(70, 1, 1, "mona", NOW - 60, RerunState.ACCEPTED)
+    shown = post_mortem(known=GRANTED._replace(rerun=rerun, later=later, steps=(change,))).rerun
+    assert [each.step for each in shown.steps] == ["Change the job."]
+
+
 def test_running_the_job_again_is_a_step_for_those_who_have_no_button_here():
     change = JobStep("change the job", "it ate too much", "")
     press = JobStep('press "Re-run anyway"', "in the same way", "https://github.com/acme/api/runs/9", runs_again=True)

@@ -186,6 +186,7 @@ def test_jobs_of_hidden_repositories_are_only_counted():
     [
         (JobsQuery(), 1),
         (JobsQuery("running"), 1),
+        (JobsQuery("over"), 0),
         (JobsQuery(pool=POOL), 0),
         (JobsQuery(text="x"), 0),
         (JobsQuery(origin=JobOrigin("main")), 0),

@@ -19,6 +19,10 @@ MOST_SPANS = 10
 ENTERPRISE_SCOPE = "the scope manage_runners:enterprise of the enterprise's token"
 
 
+LATE_SECONDS = 15.0
+"""A sweep that is due for so long is not said to run: it takes long, or workers hang."""
+
+
 class BlindSpan(NamedTuple):
     """A span of time that no complete list covers; `end` is None while it goes on.
 
@@ -34,6 +38,7 @@ class GitHubPageView(NamedTuple):
     """The page's content.
 
     Attributes:
+        late: how long a sweep is due that has not ended; empty for less than `LATE_SECONDS`.
         meaning: what prevents the next sweep, in words; empty if nothing does. `fix`: what to do about it.
         blind_now: why GitHub cannot be read, as the overview has it; empty if it can be.
         held: how long GitHub asked to send no calls; empty if it did not.
@@ -43,6 +48,7 @@ class GitHubPageView(NamedTuple):
 
     blind_now: tuple[OpenItem, ...]
     next_at: Moment | None
+    late: str
     prevented_by: str
     meaning: str
     fix: tuple[TextPart, ...]
@@ -97,6 +103,7 @@ def github_page(
     return GitHubPageView(
         blind_now=tuple(items_about_blindness(fleet, now)),
         next_at=due(attempt.at, now),
+        late="" if attempt.at is None or now - attempt.at < LATE_SECONDS else page_duration(now - attempt.at),
         prevented_by=attempt.prevented_by,
         meaning=sentence(known.meaning) if attempt.prevented_by else "",
         fix=coded(sentence(known.fix)) if attempt.prevented_by else (),
