@@ -423,11 +423,13 @@ def test_the_github_page_says_while_it_is_so_why_github_cannot_be_read_and_that_
 
 
 @pytest.mark.parametrize(("due_for", "is_late"), [(-5.0, False), (15.0 - 1, False), (15.0, True), (59.0, True)])
-def test_a_sweep_that_is_late_is_not_said_to_run(due_for, is_late):
+def test_the_page_of_github_shows_a_sweep_that_is_late(due_for, is_late):
     """While workers hang, the page says so before the sweep counts as overdue."""
     installation, allowance = Installation(7, "acme", 1, NEEDED), Allowance(5000, 0, 0.0)
     known = fleet(attempt=NextAttempt(at=NOW - due_for))
-    assert github_page(known, installation, allowance, BudgetLimits(), 60, NOW).late == (page_duration(due_for) if is_late else "")
+    assert github_page(known, installation, allowance, BudgetLimits(), 60, NOW).late == (
+        page_duration(due_for) if is_late else ""
+    )
 
 
 LETTER = DeadLetter("1-1", "guid", "ping", "why", NOW - 60)

@@ -20,7 +20,7 @@ ENTERPRISE_SCOPE = "the scope manage_runners:enterprise of the enterprise's toke
 
 
 LATE_SECONDS = 15.0
-"""A sweep that is due for so long is not said to run: it takes long, or workers hang."""
+"""A sweep that is due for so long counts as late here: it takes long, or workers hang."""
 
 
 class BlindSpan(NamedTuple):
