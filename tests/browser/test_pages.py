@@ -179,13 +179,19 @@ def test_an_owner_pauses_and_resumes(open_page, fleet, script):
         copy.click()
         wanted = "async () => (await navigator.clipboard.readText()) === 'ghapp resume acme --pool linux-4vcpu'"
         page.wait_for_function(wanted)
+    page.get_by_role("link", name="Pause").click()
+    page.get_by_label("Reason").fill("all of it")
+    page.get_by_role("button", name="Pause remediation").click()
+    expect(page.get_by_text("Remediation is paused by mona").first).to_be_visible()
     page.get_by_role("link", name="Resume").click()
+    page.get_by_label("Pool").select_option("")
     page.get_by_role("button", name="Resume remediation").click()
     expect(page.get_by_text("Remediation was resumed")).to_be_visible()
-    assert page.get_by_text("Remediation is paused in linux-4vcpu").count() == 0
+    assert page.get_by_text("Remediation is paused").count() == 0
     audited = page.get_by_role("region", name="Audit log")
     expect(audited.get_by_role("row").filter(has_text="pause linux-4vcpu").first).to_be_visible()
-    resumed = audited.get_by_role("row").filter(has_text="resume linux-4vcpu").first
+    resumed = audited.get_by_role("row").filter(has_text="resume all pools").first
+    expect(resumed.get_by_text("ended the pause of all pools by mona")).to_be_visible()
     resumed.locator("summary").click()
     if script:
         time.sleep(2.5)  # the page is refreshed each second, and keeps what is unfolded

@@ -146,7 +146,7 @@ async def test_the_inactive_shard_is_down_and_no_user_is_hurt(shards):
         await app.work_on("purple", 3)
         await app.report_deploy("pink", "inactive")
         app.sandbox.control.take_offline("acme", ids=app.runners("pink"), alive=False)
-        for _ in range(6):
+        for _ in range(7):  # the seventh list shows them offline for more than five minutes
             await app.live()
         await app.work_on("purple", 0)
         answer = await app.gate()
