@@ -6,7 +6,10 @@
   // A click is a press and a release of the same element: while a button of the mouse is down, no element is replaced.
   let pressed = false;
   const release = () => window.setTimeout(() => { pressed = false; }); // the click comes right after it
-  document.addEventListener("pointerdown", () => { pressed = true; });
+  document.addEventListener("pointerdown", (event) => {
+    pressed = event.button === 0; // a menu may take the release of the others, and no page may stop being live for that
+    window.setTimeout(release, 5000);
+  });
   ["pointerup", "pointercancel", "dragend"].forEach((each) => document.addEventListener(each, release));
   const held = () => {
     const live = document.querySelector("[data-live]");
