@@ -362,7 +362,7 @@ def _of(pool: str, recorded: Sequence[FuseStep], fuse: Fuse, counted: FuseCounts
         last, is_open = None, False
     last = last if is_open else None
     if fuse.since is not None:
-        yield from _begun(pool, last, recorded, fuse, fuse.since, counted, now)
+        yield from _begun(pool, last, recorded, fuse, fuse.since, counted)
     if fuse.position is Position.STOPPED:
         is_known = last is not None and last.position is Position.STOPPED
         if is_known and (fuse.stopped_at is None or last is None or fuse.stopped_at <= last.at):
@@ -379,10 +379,9 @@ def _is_older(fuse: Fuse, last: FuseStep) -> bool:
         case Position.STOPPED:
             return fuse.stopped_at is not None and fuse.stopped_at < last.at
         case Position.PROVING if last.position is Position.CLOSED:
-            has_returned = fuse.closed_at is not None and fuse.since is not None and fuse.closed_at >= fuse.since
-            return not has_returned and fuse.since is not None and fuse.since <= last.at
-    changed_at = fuse.since if fuse.batch_at is None else fuse.batch_at
-    return changed_at is not None and changed_at < last.at
+            return fuse.since is not None and fuse.since <= last.at
+    begun = [at for at in (fuse.since, fuse.batch_at) if at is not None]
+    return bool(begun) and max(begun) < last.at
 
 
 def _begun(
@@ -392,17 +391,13 @@ def _begun(
     fuse: Fuse,
     since: float,
     counted: FuseCounts,
-    now: float,
 ) -> Iterator[FuseStep]:
     """Yields the trip or the resumption, and the present batch. `last` is None for a fuse that was closed before."""
-    reason, is_first_batch = fuse.tripped_for or fuse.reason, fuse.batch_at in (None, since)
-    if last is None and fuse.closed_at is not None and fuse.closed_at >= since:
-        # A fuse that trips again after registrations returned keeps the time of its first trip, and its batch.
-        yield FuseStep(now, pool, Position.PROVING, reason, fuse.batch, counted.lost, counted.expected, fuse.by)
-        return
+    # A fuse that trips again soon continues with its earlier batch.
+    reason, begins_with_batch = fuse.tripped_for or fuse.reason, (fuse.batch_at or 0.0) <= since
     if last is None or last.at < since:
-        batch = fuse.batch if is_first_batch else 0
+        batch = fuse.batch if begins_with_batch else 0
         yield FuseStep(since, pool, Position.PROVING, reason, batch, counted.lost, counted.expected, fuse.by)
     is_recorded = any(each.at == fuse.batch_at for each in recorded)
-    if fuse.batch_at is not None and not is_first_batch and not is_recorded:
+    if fuse.batch_at is not None and not begins_with_batch and not is_recorded:
         yield FuseStep(fuse.batch_at, pool, Position.PROVING, FuseReason.BATCH_ONLINE, fuse.batch)

@@ -288,7 +288,7 @@ class _Counts:
 
     def _lost(self, pool: str, fuse: Fuse) -> list[int]:
         """Returns the ids of lost runners of the pool, those with a grant of this fuse included."""
-        since = self.inputs.now if fuse.since is None else fuse.since
+        since = self.inputs.now if fuse.grants_since is None else fuse.grants_since
         lost = {State.INVALIDATED, State.SUSPECT, State.OFFLINE}
         members = self.pools.get(pool, ())
         return [each.id for each, state in members if state in lost or (each.granted_at or 0.0) >= since]

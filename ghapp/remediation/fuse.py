@@ -120,10 +120,10 @@ class Fuse:
 
     Attributes:
         position: closed, proving or stopped.
-        since: when it left `closed` or was resumed; grants from then on count against `allowed`. A closed fuse keeps it
-            if nothing was proven: if it trips again soon, the batches continue from their size.
+        since: when it last left `closed` or was resumed. A closed fuse keeps it if nothing was proven: if it trips
+            again soon, the batches continue from their size.
         batch: size of the current batch.
-        allowed: total size of all batches since `since`.
+        allowed: total size of all batches since `grants_since`.
         closed_at: when it last closed; until `cooldown_seconds` later, any loss trips it.
         reason: why it last changed.
         by: who last resumed it since it left `closed`; empty if it was not resumed.
@@ -132,6 +132,7 @@ class Fuse:
         tripped_for: why it left `closed`; empty once it is closed again.
         held_at: when its requests were last held back: by a pause, by the mode, or by the installation's fuse.
         runners: some of the lost runners that it counted, by id. The fuse follows them into another pool.
+        continues_from: when the first batch began, if it tripped again and continues with the batches of before.
     """
 
     position: Position = Position.CLOSED
@@ -146,6 +147,12 @@ class Fuse:
     tripped_for: FuseReason = FuseReason.NONE
     held_at: float | None = None
     runners: tuple[int, ...] = ()
+    continues_from: float | None = None
+
+    @property
+    def grants_since(self) -> float | None:
+        """Since when grants count against `allowed`."""
+        return self.since if self.continues_from is None else self.continues_from
 
     @property
     def holds_requests(self) -> bool:
@@ -159,7 +166,7 @@ class Fuse:
     def ends_at(self, waiting: int, limits: FuseLimits) -> float | None:
         """Returns when those batches end if each takes as long as the earlier ones; None before the second batch."""
         earlier = round(log2(max(self.batch, 1) / limits.first_batch))
-        if earlier < 1 or self.batch_at is None or self.since is None:
+        if earlier < 1 or self.batch_at is None or self.since is None or self.batch_at <= self.since:
             return None
         return self.batch_at + (self.batch_at - self.since) / earlier * (1 + self.batches_left(waiting))
 
@@ -180,7 +187,7 @@ class FuseCounts:
         accepted: of these, replacements that were accepted.
         newcomers: runners that came online since then.
         successors: of these, those that the pool's churn does not explain; or all, if jobs show the losses to be real.
-        proving_seconds: time since the last request of the current batch was accepted.
+        proving_seconds: time since the last request of the current batch was accepted, or since the fuse tripped again.
         found: lost runners that our DELETE found registered since it tripped, although two GETs had answered 404.
         since_return: time since a lost runner was last found or returned; None: none was since it tripped.
         calm_seconds: time since the last loss, return or stop.
@@ -367,8 +374,9 @@ def changed_at(fuse: Fuse) -> float | None:
 
 
 def open_since(fuses: Iterable[Fuse]) -> float | None:
-    """Returns when the oldest of the fuses that are not closed tripped; None if all are closed."""
-    return min((each.since for each in fuses if each.position is not Position.CLOSED and each.since), default=None)
+    """Returns since when the fuses that are not closed count grants; None if all are closed."""
+    dates = [each.grants_since for each in fuses if each.position is not Position.CLOSED]
+    return min((at for at in dates if at is not None), default=None)
 
 
 def at_the_latest(fuse: Fuse, now: float) -> Fuse:
@@ -383,6 +391,7 @@ def at_the_latest(fuse: Fuse, now: float) -> Fuse:
         batch_at=_until(fuse.batch_at, now),
         stopped_at=_until(fuse.stopped_at, now),
         held_at=_until(fuse.held_at, now),
+        continues_from=_until(fuse.continues_from, now),
     )
 
 
@@ -417,7 +426,7 @@ def _trip(fuse: Fuse, counts: FuseCounts, now: float, limits: FuseLimits, reason
     """Starts with the first batch, or continues with the earlier batches if the fuse closed lately without a proof.
 
     That is if registrations returned within the window, or within `UNPROVEN_SECONDS` if nothing was requested, or if
-    churn hid whether that helped.
+    churn hid whether that helped. What proves the earlier batch after all, as jobs may, has its time from this trip on.
     """
     lasts = {
         FuseReason.REGISTRATIONS_RETURNED: limits.window_seconds,
@@ -425,7 +434,14 @@ def _trip(fuse: Fuse, counts: FuseCounts, now: float, limits: FuseLimits, reason
         FuseReason.HIDDEN_BY_CHURN: UNPROVEN_SECONDS,
     }.get(fuse.reason, 0.0)
     if fuse.since is not None and _closed_within(lasts, counts):
-        return replace(fuse, position=Position.PROVING, reason=reason, tripped_for=reason)
+        return replace(
+            fuse,
+            position=Position.PROVING,
+            since=now,
+            reason=reason,
+            tripped_for=reason,
+            continues_from=fuse.grants_since,
+        )
     return _start_proving(fuse, now, limits, reason)
 
 
@@ -445,7 +461,7 @@ def _start_proving(fuse: Fuse, now: float, limits: FuseLimits, reason: FuseReaso
 def _closed(fuse: Fuse, now: float, reason: FuseReason) -> Fuse:
     """Closes the fuse and starts its cooldown; unless it healed, it keeps what its batches allowed."""
     if reason in (FuseReason.REGISTRATIONS_RETURNED, FuseReason.UNPROVEN, FuseReason.HIDDEN_BY_CHURN):
-        return replace(fuse, position=Position.CLOSED, closed_at=now, reason=reason, stopped_at=None)
+        return replace(fuse, position=Position.CLOSED, closed_at=now, reason=reason, by="", stopped_at=None)
     return Fuse(closed_at=now, reason=reason)
 
 

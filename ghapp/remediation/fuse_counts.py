@@ -63,7 +63,7 @@ def fuse_counts(
 
     Args:
         members: runners of the pool.
-        fuse: the recorded fuse; grants count from its `since` and `batch_at`.
+        fuse: the recorded fuse; grants count from its `grants_since` and `batch_at`.
         survey: of the installation.
         now: epoch seconds.
         limits: the `[fuse]` table.
@@ -73,7 +73,7 @@ def fuse_counts(
         acting: False if nothing is requested. A waiting runner then counts as lost only within the window.
     """
     members = list(members)
-    since = fuse.since if fuse.since is not None else now
+    since = fuse.grants_since if fuse.grants_since is not None else now
     batch_at = fuse.batch_at if fuse.batch_at is not None else since
     window_start = max(now - limits.window_seconds, fuse.closed_at or 0.0)
     count = _Count(lost=reaped)
@@ -86,7 +86,9 @@ def fuse_counts(
         if evidence.was_deleted and evidence.confirmed_at is not None and (evidence.removed_at or 0.0) > since:
             count.found += 1
             count.returned(evidence.removed_at or since)
-    proving_since, returned = count.accepted_last, count.returned_at
+    returned, proving_since = count.returned_at, count.accepted_last
+    if proving_since is not None:
+        proving_since = max(proving_since, fuse.since or 0.0)
     came = _newcomers(members, count, jobs, survey, now, limits, lost_again=_lost_again(members, since))
     calm_since = max(count.changed_at, returned or 0.0, fuse.stopped_at or 0.0)
     return FuseCounts(

@@ -108,7 +108,7 @@ class Batches:
         if mass is not None:
             counted = [each for each, _ in members if pool != ALL_POOLS or not self._is_of_stopped(each, fuses)]
             back = [each.back_at for each in counted if each.back_at is not None and each.was_lost]
-            returns = [at for at in back if at > (fuse.since or now)]
+            returns = [at for at in back if at > (fuse.grants_since or now)]
             lately = bool(returns) and now - max(returns) < limits.window_seconds - JITTER_SECONDS
             if not lately:
                 mass.most = 0
@@ -117,14 +117,14 @@ class Batches:
                 # `allowed` counts the grants since the fuse last tripped, so only those are compared
                 # with it. The return happened under this fuse, so its first batch is included.
                 mass.most = max(limits.first_batch, fuse.allowed)
-                mass.most_since = self._tripped.get(fuse.since or 0.0, mass.since)
+                mass.most_since = self._tripped.get(fuse.grants_since or 0.0, mass.since)
             mass.holds = is_mass or fuse.position is not Position.CLOSED
             mass.alone = max(mass.alone, len(self._alone())) if pool == ALL_POOLS else 0
         if is_mass:
             if mass is None and waiting:
                 # The fuse may have tripped a while ago; one that closed without healing goes on with its batches.
                 begun = at - limits.window_seconds
-                since = begun if fuse.since is None else min(begun, self._tripped.get(fuse.since, begun))
+                since = min(begun, self._tripped.get(fuse.grants_since or 0.0, begun))
                 self._mass[pool] = Mass(at, since)
         elif mass is not None and fuse.position is Position.CLOSED and not self._returned_lately(fuse, now):
             del self._mass[pool]

@@ -43,6 +43,8 @@ class Audit(Liveness):
         self._events: dict[tuple[int, int], set[str]] = defaultdict(set)
         self._granted_at: dict[str, float] = {}
         """By event, when its replacement was granted."""
+        self._tripped_at: dict[str, float] = {}
+        """By pool, when its fuse last left `closed`."""
         self._answered_404: set[int] = set()
         self._controlled: dict[int, float] = {}
         """By runner that was recorded as absent: when a control list was begun that showed it."""
@@ -237,22 +239,27 @@ class Audit(Liveness):
     # ---- 8. time counts only while we can see
 
     def turned(self, pool: str, before: Fuse | None, after: Fuse) -> None:
-        """A fuse changed: it may stop only after its batch had all of `prove_seconds`, by complete lists."""
+        """A fuse changed: it may stop only after its batch had all of `prove_seconds`, by complete lists.
+
+        One that tripped again, and continues with an earlier batch, gives it that time once more.
+        """
         if pool == ALL_POOLS:
             self._stops_for_others(before, after)
         self._batches.turned(after)
         pool = self._engine.changes.true_name(pool)
+        if before is None or before.position is Position.CLOSED:
+            self._tripped_at[pool] = self._engine.now
         if after.position is not Position.STOPPED or (before is not None and before.position is Position.STOPPED):
             return
         pools = {pool} if pool != ALL_POOLS else {each.name for each in self._engine.scenario.pools}
         # A batch's time begins when its last request is accepted. What was granted before it is of an earlier batch, or
         # of none, however late its request is accepted.
         batch_at = before.batch_at if before is not None else None
-        since = max(after.since or 0.0, batch_at or 0.0)
+        since = max(after.grants_since or 0.0, batch_at or 0.0)
         accepted = [each.at for each in self._accepted.values() if each.pool in pools and each.granted_at >= since]
         if not accepted or self.is_skewed:
             return
-        covered = self.covered(max(accepted))
+        covered = self.covered(max(*accepted, self._tripped_at.get(pool, 0.0)))
         needed = self._engine.scenario.config.fuse.prove_seconds - 1.0
         self.require(covered >= needed, f"the fuse of {pool} stops after {covered:.0f} s that lists cover")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 from math import inf
 
@@ -245,11 +246,13 @@ def test_a_fuse_that_closed_and_tripped_again_unrecorded_shows_both():
     ]
 
 
-def test_a_fuse_that_trips_again_after_registrations_returned_is_dated_now():
+def test_a_fuse_that_trips_again_is_dated_then_and_continues_with_its_batch():
     returned = Fuse(CLOSED, NOW, 6, 9, closed_at=NOW + 90, reason=FuseReason.REGISTRATIONS_RETURNED, batch_at=NOW + 60)
     known = seen(seen({}, TRIPPED, found=[LOST]), returned, at=90, found=[LOST])
-    again = Fuse(PROVING, NOW, 6, 9, closed_at=NOW + 90, reason=FuseReason.MASS_LOSS, batch_at=NOW + 60)
-    known = seen(known, again, at=130, found=[LOST])
+    again = replace(
+        returned, position=PROVING, since=NOW + 130, reason=FuseReason.MASS_LOSS, tripped_for=FuseReason.MASS_LOSS
+    )
+    known = seen(known, again, at=140, found=[LOST])
     assert steps_of(known)[-1] == (130, PROVING, FuseReason.MASS_LOSS, 6)
     assert seen(known, again, at=190, found=[LOST]) == known
 

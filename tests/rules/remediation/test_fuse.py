@@ -612,9 +612,29 @@ def test_a_healed_fuse_trips_at_one_loss_for_cooldown_seconds(after, position):
 )
 def test_a_fuse_that_closed_without_healing_goes_on_with_its_batches(reason, lasts):
     closed = Fuse(since=NOW - 900, batch=3, allowed=3, batch_at=NOW - 900, closed_at=NOW - 60, reason=reason)
-    for after, since in ((lasts - MICROSECOND, NOW - 900), (lasts, NOW)):
+    for after, grants_since in ((lasts - MICROSECOND, NOW - 900), (lasts, NOW)):
         tripped = next_fuse(closed, mass_loss(closed_seconds=after), NOW, LIMITS)
-        assert (tripped.position, tripped.since) == (Position.PROVING, since)
+        assert (tripped.position, tripped.since, tripped.grants_since) == (Position.PROVING, NOW, grants_since)
+
+
+def test_a_fuse_that_closes_and_trips_twice_counts_grants_from_its_first_batch_on():
+    fuse = proving(since=NOW - 900)
+    for at in (NOW - 300, NOW):
+        closed = next_fuse(fuse, replace(HIDDEN, proving_seconds=301.0), at - 60, LIMITS)
+        fuse = next_fuse(closed, mass_loss(closed_seconds=60.0), at, LIMITS)
+        assert (fuse.position, fuse.since, fuse.grants_since) == (Position.PROVING, at, NOW - 900)
+
+
+@pytest.mark.parametrize(
+    ("tripped_ago", "position"), [(300.0, Position.PROVING), (300.0 + MICROSECOND, Position.STOPPED)]
+)
+def test_a_fuse_that_trips_again_gives_its_earlier_batch_prove_seconds_from_then_on(tripped_ago, position):
+    fuse = proving(since=NOW - tripped_ago, continues_from=NOW - 3000, batch_at=NOW - 3000)
+    replaced_before = [lost(each, granted_at=NOW - 2900, replaced_at=NOW - 2900) for each in (1, 2, 3)]
+    members = [(each, State.INVALIDATED) for each in (*replaced_before, *map(lost, range(4, 13)))]
+    counted = fuse_counts(members, fuse, survey(), NOW, LIMITS)
+    assert (counted.granted, counted.accepted, counted.waiting) == (3, 3, 9)
+    assert next_fuse(fuse, counted, NOW, LIMITS).position is position
 
 
 def test_the_time_since_a_fuse_closed_is_time_that_lists_cover():

@@ -9,6 +9,7 @@ import pytest
 from ghapp.installations.pool_matching import ALL_POOLS
 from ghapp.remediation.fuse import FuseReason, Position
 from ghapp.remediation.pause import Pause
+from ghapp.report.documents import timestamp
 from ghapp.runners.verdict import State
 from tests.stories.conftest import POOL
 
@@ -129,6 +130,22 @@ async def test_registrations_that_come_back_while_it_proves_put_it_out_and_nothi
             await app.live_through_an_interval()
         assert await app.replacements() == asked
         assert (await app.states())[State.HEALTHY] >= 47
+
+
+async def test_a_fuse_that_trips_again_is_published_again_and_grants_no_other_first_batch(story):
+    async with story(runners=50) as app:
+        await app.settle()
+        lost = app.sandbox.control.lose("acme", count=40)
+        await app.live_through_an_interval()
+        asked = await app.replacements()
+        app.sandbox.control.restore("acme", ids=[each for each in lost if each not in asked])
+        await app.live_through_an_interval()
+        assert await position(app) is Position.CLOSED
+        app.sandbox.control.lose("acme", count=40)
+        await app.live_through_an_interval()
+        first, second = await app.sent_events("fuse.tripped")
+        assert first["since"] < second["since"] == timestamp((await fuse(app)).since)
+        assert await app.replacements() == asked
 
 
 @pytest.mark.parametrize(("waited", "proves"), [(1, True), (6, False)], ids=["on watch", "after cooldown_seconds"])
