@@ -335,7 +335,7 @@ def _next_batch(pool: PoolView, prove_seconds: float, last_request_at: float | N
     """
     by = f"{duration(prove_seconds)} after its last request"
     if last_request_at is not None:
-        by = f"by {clock_time(last_request_at + prove_seconds)}"
+        by = f"by {clock_time(max(last_request_at, pool.fuse.since or 0.0) + prove_seconds)}"
     follows = f"the next batch follows when {proof_in_words(is_of_all=pool.is_whole_fuse)} of"
     batch_at = pool.fuse.batch_at or 0.0
     if any((each.evidence.replaced_at or 0.0) >= batch_at for each in pool.lost) or last_request_at is None:

@@ -247,7 +247,7 @@ class Audit(Liveness):
             self._stops_for_others(before, after)
         self._batches.turned(after)
         pool = self._engine.changes.true_name(pool)
-        if before is None or before.position is Position.CLOSED:
+        if before is not None and before.position is Position.CLOSED and after.position is Position.PROVING:
             self._tripped_at[pool] = self._engine.now
         if after.position is not Position.STOPPED or (before is not None and before.position is Position.STOPPED):
             return

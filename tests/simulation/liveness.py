@@ -334,7 +334,7 @@ class Liveness:
         for pool in engine.scenario.pools:
             fuse, disturbed_at = self._fuse(engine.changes.name_of(pool)), self._disturbed_at.get(pool.name, 0.0)
             is_stopped = fuse.position is Position.STOPPED and fuse.reason is FuseReason.BATCH_NEVER_ONLINE
-            is_undisturbed = disturbed_at <= (fuse.since or 0.0)
+            is_undisturbed = disturbed_at <= (fuse.grants_since or 0.0)
             may_go_on = (is_stopped and is_undisturbed) or self._awaits_its_batch_alone(pool, fuse)
             batch_at = fuse.batch_at  # an older version drops it: its batch is not known then
             if pool.kind is not Kind.PERSISTENT or not may_go_on or batch_at is None:
@@ -349,7 +349,7 @@ class Liveness:
             )
             members = [each for each in engine.store.runners.values() if pool.name in each.custom_labels]
             lost_again = sum(
-                each.confirmed_at is not None and each.first_seen > (fuse.since or 0.0) for each in members
+                each.confirmed_at is not None and each.first_seen > (fuse.grants_since or 0.0) for each in members
             )
             # Those that may have left by themselves explain newcomers: missing since and not confirmed, or reported.
             lost_again += sum(

@@ -205,7 +205,7 @@ def test_an_entry_of_a_fuse_has_its_change_and_the_reason():
         ),
         (
             "fuse-closed",
-            f"The fuse of {POOL} closed: replacing helped, and no loss waits",
+            f"The fuse of {POOL} closed: replacing helped, and no loss waits for it",
             "Healed",
         ),
     ]
