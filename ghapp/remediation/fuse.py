@@ -93,7 +93,7 @@ FUSE_REASONS = {
     FuseReason.REGISTRATIONS_RETURNED: "the lost registrations returned",
     FuseReason.RESUMED: "an admin resumed it",
     FuseReason.UNPROVEN: "nothing was replaced (dry-run or off), and the mass loss is over",
-    FuseReason.HIDDEN_BY_CHURN: "no loss waits for it, and newcomers are online: successors, or of the pool's own churn",
+    FuseReason.HIDDEN_BY_CHURN: "no loss waits for it, and newcomers came: successors, or of the pool's own churn",
     FuseReason.NOT_NEEDED: "nothing changed for a while, and no job waits for the lost runners",
     FuseReason.POOLS_STOPPED: "every pool that lost runners is stopped by its own fuse, paused or not configured",
     FuseReason.POOL_CHANGED: "its runners belong to another pool now, which has the fuse",
