@@ -223,19 +223,10 @@ class Acting(Calls):
         pool = pool_of(evidence.labels, evidence.custom_labels, self.rules)
         is_stopped = fuse_of(self.store.fuses, pool).holds_requests
         acts = self.engine.changes.mode == "act"
-        return self.is_unconfigured(evidence) or not acts or pool in self.store.paused or is_stopped
+        return not acts or is_stopped or pool in self.store.paused or self.is_unconfigured(pool)
 
-    def is_unconfigured(self, evidence: Evidence) -> bool:
-        pool = pool_of(evidence.labels, evidence.custom_labels, self.rules)
-        return bool(self.rules) and pool not in {rule.name for rule in self.rules}
-
-    def drops_unconfigured(self, evidence: Evidence) -> bool:
-        """As it was, for a mutation: a request whose pool has no rule at this moment is dropped."""
-        pool = pool_of(evidence.labels, evidence.custom_labels, self.rules)
-        if self.rules and pool not in {rule.name for rule in self.rules}:
-            self.store.unsent.discard(evidence.event_id or "")
-            return True
-        return False
+    def is_unconfigured(self, pool: str) -> bool:
+        return bool(self.rules) and all(rule.name != pool for rule in self.rules)
 
     def is_claimed(self, evidence: Evidence) -> bool:
         """By its controller: a process works there."""

@@ -390,24 +390,9 @@ class Liveness:
         """Losses that were written off are asked for when a job waits that they could take."""
         engine, now = self._engine, self._engine.now
         queued = {name for job in engine.fleet.known_jobs().queued for name in job.labels}
+        may_ask = self.is_fair and self._has_deliveries()
         for pool in engine.scenario.pools:
-            members = [each for each in engine.store.runners.values() if {*each.custom_labels} & {pool.name}]
-            waits = any(each.not_needed_at is not None and each.reregistered_as is None for each in members)
-            is_short = not any(each.job is None for each in engine.world.registered(pool))
-            awaited = any(
-                each.confirmed_at is not None
-                and each.not_needed_at is None
-                and (each.replaced_at is None or engine.driver.clock() - each.replaced_at < self._prove_seconds)
-                for each in members
-            )
-            is_paused = engine.changes.name_of(pool) in engine.store.paused
-            if (
-                not (waits and is_short and pool.name in queued)
-                or awaited
-                or is_paused
-                or not self.is_fair
-                or not self._has_deliveries()
-            ):
+            if not may_ask or pool.name not in queued or not self._is_needy(pool):
                 self._needy_since.pop(pool.name, None)
                 continue
             since = now - self._needy_since.setdefault(pool.name, now)
@@ -415,6 +400,21 @@ class Liveness:
             self.require(
                 since <= bound, f"a job waits for {pool.name}, and its written-off losses do for {since:.0f} s"
             )
+
+    def _is_needy(self, pool: Pool) -> bool:
+        """Whether a loss of the pool is written off that a waiting job could take: no runner is idle or awaited."""
+        engine = self._engine
+        if engine.changes.name_of(pool) in engine.store.paused:
+            return False
+        members = [each for each in engine.store.runners.values() if pool.name in each.custom_labels]
+        awaited = any(
+            each.confirmed_at is not None
+            and each.not_needed_at is None
+            and (each.replaced_at is None or engine.driver.clock() - each.replaced_at < self._prove_seconds)
+            for each in members
+        )
+        waits = any(each.not_needed_at is not None and each.reregistered_as is None for each in members)
+        return waits and not awaited and not engine.world.idle(pool)
 
     def _settles(self) -> None:
         """A stopped fuse does not wait for a person when nothing changes, and no job waits for what is lost."""

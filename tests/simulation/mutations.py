@@ -11,6 +11,7 @@ from unittest.mock import patch
 
 from ghapp.incidents.history import step_of
 from ghapp.installations import pacing
+from ghapp.installations.pool_matching import pool_of
 from ghapp.leaks import fuse_limit, guards, leak_fuse, runner_activity
 from ghapp.leaks.guards import Guard, TickInputs, TickMemory
 from ghapp.leaks.runner_activity import RunnerActivity
@@ -19,6 +20,7 @@ from ghapp.remediation import churn, decision, fuse, fuse_counts, job_proof, ste
 from ghapp.remediation.job_proof import KnownJobs
 from ghapp.remediation.steps import RemediationStep
 from ghapp.runners import absence, delivery_lag, evidence, observations, transitions, verdict
+from ghapp.runners.evidence import Evidence
 from tests.simulation import acting, calls, cluster, driver, folds, reaper, store
 
 
@@ -39,7 +41,7 @@ _unlisted, _get_missed, _tally, _next_proving = (
     fuse._next_proving,
 )
 _judge, _start_proving, _candidates = verdict.judge, fuse._start_proving, decision._candidates
-_next_fuse, _trip = decision._Counts.next_fuse, fuse._trip
+_next_fuse, _trip, _is_held = decision._Counts.next_fuse, fuse._trip, acting.Acting.is_held
 _removed = observations.removed
 _decide, _may_act, _job_ended = decision.decide, steps.may_act, observations.job_ended
 _written_off, _next_proving_without_requests = decision._written_off, fuse._next_proving_without_requests
@@ -339,6 +341,14 @@ def _random_id(_installation: int, _known: Any) -> str:
     return str(uuid.uuid4())
 
 
+def _drops_unconfigured(driver: acting.Acting, evidence: Evidence) -> bool:
+    """A request whose pool has no rule at this moment is dropped."""
+    pool = pool_of(evidence.labels, evidence.custom_labels, driver.rules)
+    if driver.is_unconfigured(pool):
+        driver.store.unsent.discard(evidence.event_id or "")
+    return _is_held(driver, evidence)
+
+
 def _tripped_as_before(*inputs: Any) -> fuse.Fuse:
     after = _trip(*inputs)
     return replace(after, since=after.grants_since, continues_from=None)
@@ -545,9 +555,7 @@ MUTATIONS: Mapping[str, Mutation] = {
         DOUBT_LASTS,
     ),
     "a second job proves nothing": (Patch(observations, "_after_another_job", lambda known, _job_id: known.ephemeral),),
-    "a request is dropped when its pool is not configured": (
-        Patch(acting.Acting, "is_unconfigured", acting.Acting.drops_unconfigured),
-    ),
+    "a request is dropped when its pool is not configured": (Patch(acting.Acting, "is_held", _drops_unconfigured),),
     "what dry-run saw is forgotten": (Patch(driver, "may_be_forgotten", _forgotten_a_day_after_dry_run),),
     "an offline runner is replaced in any pool": (Patch(decision, "_patience", _impatient),),
     "each grant has an id of its own": (Patch(steps, "request_id", _random_id),),
