@@ -86,7 +86,9 @@ class PodAudit:
 
     def listed(self, pods: Sequence[Pod]) -> None:
         """Records the pods that the reaper listed: the expected number in each pool."""
-        pods = [each for each in pods if each.namespace not in self._engine.store.paused]
+        engine = self._engine
+        paused = {pool.name for pool in engine.scenario.pools if engine.changes.name_of(pool) in engine.store.paused}
+        pods = [each for each in pods if each.namespace not in paused]  # the namespace of a pool has its first name
         there = [each.namespace for each in pods if each.deleting_since is None]
         self._looked_at = {each.name for each in pods}
         self._expected = Counter([*there, *[ALL_POOLS] * len(there)])
@@ -163,7 +165,7 @@ class PodAudit:
             return "it was claimed a moment ago"
         if not audit.sees_github:
             return "GitHub cannot be seen"
-        for scope in (pod.pool.name, ALL_POOLS):
+        for scope in (engine.changes.name_of(pod.pool), ALL_POOLS):
             fuse = engine.store.fuses.get(scope)
             if fuse is not None and fuse.position is not Position.CLOSED:
                 return f"the fuse of {scope} is {fuse.position.value}"
@@ -271,7 +273,8 @@ class PodAudit:
             return True
         if any(fuse.position is not Position.CLOSED for fuse in engine.store.fuses.values()):
             return True
-        if engine.claiming.unclaimed_for(pod.name) <= 0.0 or pod.pool.name in engine.store.paused:
+        is_paused = engine.changes.name_of(pod.pool) in engine.store.paused
+        if engine.claiming.unclaimed_for(pod.name) <= 0.0 or is_paused:
             return True
         if any(fuse.position is Position.STOPPED for fuse in engine.store.reaper_fuses.values()):
             return True
