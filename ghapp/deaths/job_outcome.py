@@ -16,8 +16,9 @@ from ghapp.deaths.death import DeadJob, Death, LargerPool
 from ghapp.deaths.job_death import RunnerAfter
 from ghapp.deaths.post_mortem import ENDED_LATE_SECONDS
 from ghapp.deaths.rerun import AUTO, Rerun, RerunNote, RerunRefusal, RerunState
-from ghapp.wording import clock_time
-from ghapp.workflow_jobs.job import Job, is_over
+from ghapp.wording import clock_time, duration
+from ghapp.workflow_jobs.job import Job, is_over, was_taken
+from ghapp.workflow_jobs.reason import waited_for_text
 
 
 class LaterAttempt(NamedTuple):
@@ -139,8 +140,13 @@ NOT_TO_REPEAT = frozenset({"success", "neutral", "skipped"})
 
 
 def job_summary(job: Job, outcome: JobOutcome, now: float) -> JobSummary | None:
-    """Returns what a job failed by, and whether the job runs again; None if it did not fail, or that is not known."""
+    """Returns what a job failed by, and whether the job runs again; None if it did not fail, or that is not known.
+
+    Of a job that ended without a runner: how long it waited, and why.
+    """
     later = later_attempt(job, outcome, now)
+    if waited := wait_text(job):
+        return JobSummary(waited, "" if later is None else later.text, later)
     if outcome.death is not None:
         cause = outcome.death.cause
         died = f"its runner died ({cause}): {within(HAPPENED[cause])}"
@@ -149,6 +155,18 @@ def job_summary(job: Job, outcome: JobOutcome, now: float) -> JobSummary | None:
         return None
     ended = _step_failed(job) if after.a_step_failed else f"the job ended: {conclusion_text(job)}"
     return JobSummary(f"{ended}; {known_of_runner(after, now)[0]}", "" if later is None else later.text, later)
+
+
+def wait_text(job: Job) -> str:
+    """Returns how long a job waited that ended without a runner, why, and how it ended; empty for other jobs.
+
+    Its parts are those of a sentence: `waited 34 min: no runner had the label gpu; cancelled`.
+    """
+    if job.status != "over" or was_taken(job) or job.ended_at is None or job.conclusion in ("", *NOT_TO_REPEAT):
+        return ""
+    why = waited_for_text(job.waited_for, job.lacked_labels)
+    waited = f"waited {duration(max(0.0, job.ended_at - job.queued_at))}"
+    return f"{waited}{f': {why}' if why else ', and no runner took it'}; {conclusion_text(job)}"
 
 
 def _step_failed(job: Job) -> str:

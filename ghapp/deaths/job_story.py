@@ -32,7 +32,7 @@ from ghapp.workflow_jobs.capacity import NOT_ASSIGNED_SECONDS
 from ghapp.workflow_jobs.explanation import QueueExplanation
 from ghapp.workflow_jobs.job import Job, is_over
 from ghapp.workflow_jobs.labels import labels_text
-from ghapp.workflow_jobs.reason import QueueReason
+from ghapp.workflow_jobs.reason import waited_for_text
 
 
 class StoryStep(StrEnum):
@@ -80,18 +80,6 @@ class StoryEvent(NamedTuple):
 
 
 HELD = "GitHub holds it back, for an approval or for its concurrency group"
-
-_WAITED_FOR = {
-    QueueReason.NO_RUNNER_WITH_LABELS: "no runner had its labels",
-    QueueReason.GROUP_EXCLUDES_REPOSITORY: "the runner group excluded its repository",
-    QueueReason.POOL_PAUSED: "its pool's runners were lost, and remediation was paused",
-    QueueReason.FUSE_STOPPED: "its pool's runners were lost, and the fuse was stopped",
-    QueueReason.RUNNERS_LOST: "its pool's runners were lost",
-    QueueReason.RUNNERS_OFFLINE: "its pool's runners were offline",
-    QueueReason.RUNNERS_TOO_OLD: "its pool's runners were too old to get jobs",
-    QueueReason.ALL_BUSY: "all runners of its pool were busy",
-    QueueReason.NOT_ASSIGNED: "runners were idle, and GitHub assigned none",
-}
 
 _KNOWN_BY = {
     OwnReason.SHUTDOWN_SIGNAL: "GitHub's log of the job has the signal that stopped the runner",
@@ -204,7 +192,7 @@ def _taken(job: Job, now: float) -> Iterable[StoryEvent]:
 
 
 def _reason(job: Job) -> str:
-    words = _WAITED_FOR.get(QueueReason(job.waited_for)) if job.waited_for in set(QueueReason) else job.waited_for
+    words = waited_for_text(job.waited_for, job.lacked_labels)
     return f": {words}" if words else ""
 
 

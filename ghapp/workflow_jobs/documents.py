@@ -93,7 +93,9 @@ class JobDocument(TypedDict):
     it, and `actor` is that of the earlier attempt. `rerun_by` is null for other jobs.
     `pool` is empty if no pool has its labels: none is configured for them, and no runner has them. `next` is what to
     do, also about a job that waits, as `why` has it. `summary` is how its runner died or what it failed by, and whether
-    it runs again; null if it did not fail, or no runner took it. `failed_by` is null unless it failed.
+    it runs again; of a job that ended without a runner how long it waited, and why; null if it did not fail.
+    `failed_by` is null unless it failed. `waited_for` is the last reason for which the job waited, once it waits no
+    more; null if that is not known: a wait of less than half a minute is not recorded.
     """
 
     job_id: int
@@ -116,6 +118,7 @@ class JobDocument(TypedDict):
     conclusion: str | None
     runner: str | None
     why: WhyDocument | None
+    waited_for: str | None
     death: JobDeathDocument | None
     rerun: JobRerunDocument | None
     summary: str | None
@@ -175,6 +178,7 @@ def job_document(queue: JobQueue, job: Job, outcome: JobOutcome = NOTHING_KNOWN)
         "conclusion": job.conclusion or None,
         "runner": job.runner_name,
         "why": why_document(why),
+        "waited_for": job.waited_for or None,
         "death": None if outcome.death is None else _death(outcome.death),
         "rerun": None if outcome.rerun is None else _rerun(outcome.rerun, outcome.attempts),
         "summary": None if summary is None else str(summary),

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 from urllib.parse import urlencode
 
-from ghapp.deaths.job_outcome import JobOutcome, JobSummary, job_summary, next_steps
+from ghapp.deaths.job_outcome import JobOutcome, JobSummary, job_summary, next_steps, wait_text
 from ghapp.deaths.job_story import StoryStep, job_story
 from ghapp.web.pages.views.paging import Paging, choice_of, filter_of, page_of, paged, pool_note, query_string, text_of
 from ghapp.web.pages.views.wording import Moment, exact, moment, page_duration, web_address
@@ -295,7 +295,8 @@ def _note(line: JobLine, why: QueueExplanation | None) -> str:
         return sentence(why.text)
     if line.state == "queued":
         return HELD if line.job.waiting else "GitHub has assigned no runner yet."
-    return line.job.conclusion.replace("_", " ") if line.state == "over" else ""
+    conclusion = line.job.conclusion.replace("_", " ")
+    return (wait_text(line.job) or conclusion) if line.state == "over" else ""
 
 
 def _lasted(line: JobLine) -> str:

@@ -119,6 +119,17 @@ async def test_a_failed_job_has_what_it_failed_by_in_its_row(known):
     assert " failure: a step failed " in (await known.ask("jobs", "--failed")).stdout
 
 
+async def test_a_job_that_ended_without_a_runner_has_what_it_waited_for(known):
+    waited = {"waited_for": "NoRunnerWithLabels", "lacked_labels": ("linux-4vpcu",)}
+    ended = job(known, 5, "over", 2100.0, ended_at=known.now - 60, conclusion="cancelled", **waited)
+    await Demand(known.redis).record(ACME, [ended])
+    assert " cancelled: waited for NoRunnerWithLabels\n" in (await known.ask("jobs", "--failed")).stdout
+    shown = " ".join((await known.ask("why", "acme", "5")).stdout.split())
+    assert shown.startswith("acme/api test (5): waited 34 min: no runner had the label linux-4vpcu; cancelled")
+    (found,) = (await known.json("why", "acme", "5"))["jobs"]
+    assert found["waited_for"] == "NoRunnerWithLabels"
+
+
 async def test_the_text_has_the_reason_and_the_number_of_jobs_not_shown(known):
     await three_jobs(known)
     shown = (await known.ask("jobs", "--sort", "age", "--limit", "2")).stdout

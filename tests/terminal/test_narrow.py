@@ -88,6 +88,7 @@ WAITING = {
     "ended_at": None,
     "runner": name("r"),
     "html_url": "https://github.com/acme/api/runs/42",
+    "waited_for": None,
     "why": {
         "reason": "NoRunnerWithLabels",
         "since": AT,

@@ -72,6 +72,7 @@ async def test_a_queued_job_has_its_reason(http):
             ],
             "fails_at": "2027-01-16T07:50:00Z",
         },
+        "waited_for": None,
         "death": None,
         "rerun": None,
         "summary": None,

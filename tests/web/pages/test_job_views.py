@@ -48,6 +48,15 @@ def board(*jobs, ended=(), runners=None):
     return job_board(queue(jobs, runners or [busy()], ended=ended))
 
 
+UNTAKEN = over(
+    runner_id=None,
+    runner_name=None,
+    started_at=None,
+    conclusion="cancelled",
+    waited_for="NoRunnerWithLabels",
+    lacked_labels=("gpu",),
+)
+
 OPEN = JobsQuery()
 
 
@@ -145,16 +154,29 @@ def test_a_queued_job_shows_why_it_waits_and_the_first_step():
         (over(), "ended", "success", "50 s"),
         (over(conclusion="timed_out"), "bad", "timed out", "50 s"),
         (over(started_at=None, conclusion="cancelled"), "ended", "cancelled", ""),
+        (UNTAKEN, "ended", "waited 59 min: no runner had the label gpu; cancelled", ""),
         (job(1, waiting=True), "queued", HELD, ""),
         (job(1, queued_at=NOW), "queued", "GitHub has assigned no runner yet.", ""),
     ],
-    ids=["running", "success", "bad", "cancelled-before-its-start", "approval", "about-to-be-assigned"],
+    ids=[
+        "running",
+        "success",
+        "bad",
+        "cancelled-before-its-start",
+        "without-a-runner",
+        "approval",
+        "about-to-be-assigned",
+    ],
 )
 def test_a_row_has_the_state_and_the_result_of_the_job(known, mark, note, lasted):
     idle = busy()._replace(busy=False)
     found = board(*((known,) if known.status != "over" else ()), ended=(known,), runners=[idle])
     (row,) = jobs_page(found, JobsQuery("all"), everything, NOW).rows
     assert (row.mark, row.note, row.lasted) == (mark, note, lasted)
+
+
+def test_the_page_of_a_job_that_ended_without_a_runner_begins_with_why_it_waited():
+    assert page_of(UNTAKEN, NOTHING_KNOWN).summary.text == "Waited 59 min: no runner had the label gpu; cancelled."
 
 
 def test_a_job_whose_runner_died_links_to_the_death():
