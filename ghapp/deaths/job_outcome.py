@@ -24,13 +24,15 @@ from ghapp.workflow_jobs.reason import waited_for_text
 class LaterAttempt(NamedTuple):
     """The latest attempt of a job's run, and where it is in words: `running on runner linux-1`.
 
-    `result` is how it ended, in a word without anybody's text; empty while it goes on, or if that is not known.
+    `result` is how it ended, in a word without anybody's text; empty while it goes on, or if that is not known. `at`:
+    when it was queued or, of an attempt of which only the request is known, requested (epoch seconds).
     """
 
     attempt: int
     job_id: int | None = None
     where: str = ""
     result: str = ""
+    at: float | None = None
 
     @property
     def text(self) -> str:
@@ -319,7 +321,7 @@ def run_again_as(job: Job, outcome: JobOutcome, now: float) -> LaterAttempt | No
     """
     rerun, later = outcome.rerun, later_attempt(job, outcome, now)
     if later is None and rerun is not None and rerun.state is RerunState.ACCEPTED:
-        return LaterAttempt(rerun.attempt + 1)
+        return LaterAttempt(rerun.attempt + 1, at=rerun.at)
     return later
 
 
@@ -329,7 +331,7 @@ def later_attempt(job: Job, outcome: JobOutcome, now: float) -> LaterAttempt | N
     if later is None:
         return None
     result = _RESULTS.get(later.conclusion, "ended") if is_over(later, now) else ""
-    return LaterAttempt(later.attempt, later.id, where_text(later, now), result)
+    return LaterAttempt(later.attempt, later.id, where_text(later, now), result, later.queued_at)
 
 
 _RESULTS = {

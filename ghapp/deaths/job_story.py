@@ -57,7 +57,7 @@ class StoryEvent(NamedTuple):
 
     `command` runs the job again, where that is still to be done; `needs_change`: it ends in the same way unless
     something is changed first. `follows_rerun`: it came of the re-run, and stands after it: GitHub's dates are whole
-    seconds, of another clock. `job_id`: of the later attempt that it is about.
+    seconds, of another clock. `job_id`: of the other attempt that it is about.
     """
 
     at: float | None
@@ -164,6 +164,8 @@ def _queued(job: Job, pool: str, outcome: JobOutcome) -> StoryEvent:
         earlier = [each for each in outcome.attempts if each.attempt < job.attempt]
         before = f", after job {earlier[-1].id} ({conclusion_text(earlier[-1])})" if earlier else ""
         text += f" as attempt {job.attempt} of its run{before}"
+        if earlier:
+            return StoryEvent(job.queued_at, StoryStep.QUEUED, text, job_id=earlier[-1].id)
     return StoryEvent(job.queued_at, StoryStep.QUEUED, text)
 
 

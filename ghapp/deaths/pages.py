@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ghapp.deaths.death import Death
-from ghapp.deaths.page_views import address, death_page, deaths_page, is_shown, read_query
+from ghapp.deaths.page_views import address, death_page, deaths_page, is_shown, read_query, with_jobs
 from ghapp.runners.page_views import evidence_of
 from ghapp.web.pages.data import MOST_DEATHS
 from ghapp.web.pages.page import NoSuchPageError, Page, Values, Visit
@@ -37,7 +37,9 @@ def death_path(visit: Visit, button: str = "") -> str:
 async def _list(visit: Visit) -> Values:
     lines = await visit.data.deaths(visit.org_state)
     is_cut = len(lines) >= MOST_DEATHS
-    return {"page": deaths_page(lines, read_query(visit.query), visit.reads, visit.clock(), is_cut=is_cut)}
+    page = deaths_page(lines, read_query(visit.query), visit.reads, visit.clock(), is_cut=is_cut)
+    listed = await visit.data.listed_jobs(visit.org_state, [each.named_job for each in page.rows if each.named_job])
+    return {"page": with_jobs(page, listed, visit.clock())}
 
 
 async def _one(visit: Visit) -> Values:

@@ -16,12 +16,12 @@ from cachetools import TTLCache
 from starlette.exceptions import HTTPException
 
 from ghapp.deaths.job_death import runner_after
-from ghapp.deaths.job_outcome import NOTHING_KNOWN, JobOutcome
+from ghapp.deaths.job_outcome import NOTHING_KNOWN, JobOutcome, LaterAttempt
 from ghapp.errors import StoreUnavailableError
 from ghapp.installations.installation import Installation
 from ghapp.installations.pool_matching import ALL_POOLS
 from ghapp.installations.scope import absence
-from ghapp.loading.job_outcomes import load_job_outcomes
+from ghapp.loading.job_outcomes import load_job_outcomes, load_later_attempts
 from ghapp.loading.views import load_org_view, load_shared_runners
 from ghapp.pods.pod import EphemeralRunner, is_fresh
 from ghapp.pods.store import NamespaceView
@@ -356,6 +356,13 @@ class FleetReader:
             if outcome.death is None and after is not None:
                 outcomes[job.id] = outcome._replace(runner_after=after)
         return outcomes
+
+    async def later_attempts(
+        self, org_state: OrgState, jobs: Sequence[Job], queue: JobQueue
+    ) -> Mapping[int, LaterAttempt]:
+        """Returns the latest attempts of jobs that failed and were run again, by id; errors as of `job_outcomes`."""
+        known = (*queue.inputs.jobs, *queue.inputs.ended)
+        return await load_later_attempts(self._stores, org_state.installation, jobs, known, queue.now)
 
     async def objects(self, org_state: OrgState, now: float) -> dict[str, list[EphemeralRunner]]:
         """Returns EphemeralRunners by namespace, for the org's namespaces with a fresh watch snapshot."""

@@ -31,9 +31,6 @@ from ghapp.workflow_jobs.documents import JobDocument, list_order
 from ghapp.workflow_jobs.job import SHORTEST_SHA, JobOrigin, JobSearch, PullReference, is_sha
 from ghapp.workflow_jobs.reason import STUCK
 
-STATE_OF_PAGE = {"failed": "over"}
-"""The states of a job that the page can be asked for, by those of the command that it has not."""
-
 SHOWN, PRINTED = 20, 100
 """Jobs of a table, of which a terminal shows the first rows, and of JSON, without `--limit`."""
 
@@ -99,7 +96,7 @@ def jobs(
         message = f"{sha!r} is not the id of a commit, or its first {SHORTEST_SHA} digits or more"
         raise click.BadParameter(message, param_hint="--sha")
     if web:
-        selected = {"pool": pool, "state": STATE_OF_PAGE.get(state or "", state), "text": runner or sha}
+        selected = {"pool": pool, "state": state, "text": runner or sha}
         selected |= {"branch": branch, "actor": actor}
         open_page(pages.selected("jobs", **selected) if (pages := links_of(org)) else links("").home)
         return

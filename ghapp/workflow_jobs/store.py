@@ -350,22 +350,24 @@ class Demand:
         members: Any = await self._redis.zrevrangebyscore(key, "+inf", since, 0, MOST_OVER)
         return await self._ended(installation, [member.split()[0].decode() for member in members])
 
-    async def find_ended(self, installation: int, search: JobSearch) -> list[Job]:
-        """Returns the jobs that ended within 30 days and match a search by runner, commit or run; no hosted ones.
+    async def find_ended(self, installation: int, *searches: JobSearch) -> list[Job]:
+        """Returns the jobs that ended within 30 days and match one of the searches, in two round trips; no hosted ones.
 
-        Up to `MOST_FOUND` are read, the latest by id.
+        A search is by runner, commit or run. Up to `MOST_FOUND` jobs are read, the latest by id.
         """
-        ids = set[bytes]()
-        for sha in (search.sha,) if search.commits is None else search.commits:
-            sets = [
-                f"{keys.ended_by(installation, kind)}:{bucket}"
-                for kind, bucket in zip(_KINDS, _buckets(search.runner, sha, search.run_id), strict=True)
-                if bucket != _NO_BUCKET
-            ]
-            found: Any = await self._redis.sinter(sets) if sets else ()
-            ids |= set(found)
-        latest = sorted(map(int, ids), reverse=True)[:MOST_FOUND]
-        return [job for job in await self._ended(installation, list(map(str, latest))) if search.matches(job)]
+        async with self._redis.pipeline(transaction=False) as pipe:
+            for search in searches:
+                for sha in (search.sha,) if search.commits is None else search.commits:
+                    buckets = zip(_KINDS, _buckets(search.runner, sha, search.run_id), strict=True)
+                    sets = [
+                        f"{keys.ended_by(installation, kind)}:{each}" for kind, each in buckets if each != _NO_BUCKET
+                    ]
+                    if sets:
+                        pipe.sinter(sets)
+            found: Any = await pipe.execute()
+        latest = sorted(map(int, set[bytes]().union(*found)), reverse=True)[:MOST_FOUND]
+        jobs = await self._ended(installation, list(map(str, latest)))
+        return [job for job in jobs if any(search.matches(job) for search in searches)]
 
     async def note_pull(self, installation: int, pull: PullReference, sha: str, now: float) -> None:
         """Records that a commit is the head of a pull request."""
@@ -419,6 +421,17 @@ class Demand:
                 pipe.exists(f"{keys.over(installation)}:{job_id}")
             found = await pipe.execute()
         return {job_id for job_id, *each in zip(asked, found[::2], found[1::2], strict=True) if any(each)}
+
+    async def some(self, installation: int, ids: Collection[int]) -> dict[int, Job]:
+        """Returns those of these jobs that are queued, running, or over for less than 30 days, by id."""
+        if not ids:
+            return {}
+        key, fields = keys.jobs(installation), list(map(str, ids))
+        rows: Any = await self._redis.hmget(key, fields)
+        present = {field: row for field, row in zip(fields, rows, strict=True) if row is not None}
+        jobs = [*(await self._read.many(key, present)).values()]
+        jobs += await self._ended(installation, [field for field in fields if field not in present])
+        return {job.id: job for job in jobs}
 
     async def one(self, installation: int, job_id: int) -> Job | None:
         """Returns a job that is queued, running, or over for less than 30 days; None if it is unknown."""

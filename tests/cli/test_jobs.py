@@ -170,7 +170,7 @@ async def test_jobs_that_ended_are_listed_from_the_latest_on_and_those_that_fail
     [
         (["--queued"], "/orgs/acme/jobs?state=queued"),
         (["--unserved"], "/orgs/acme/jobs?state=unserved"),
-        (["--failed", "--pool", "gpu"], "/orgs/acme/jobs?pool=gpu&state=over"),
+        (["--failed", "--pool", "gpu"], "/orgs/acme/jobs?pool=gpu&state=failed"),
         (["--actor", "lisa"], "/orgs/acme/jobs?actor=lisa"),
         ([], "/orgs/acme/jobs"),
     ],
@@ -476,6 +476,9 @@ async def test_each_later_attempt_has_who_requested_it(known):
         await Reruns(known.redis).keep(ACME, Rerun(number, 41, attempt, who, known.now - 390, RerunState.ACCEPTED))
     (found,) = (await known.json("why", "acme", "5"))["jobs"]
     assert "attempt 3 of the run is job 7, requested by lisa: queued" in [each["text"] for each in found["story"]]
+    assert found["later_attempt"].pop("at")[-1] == "Z"
+    assert found["later_attempt"] == {"attempt": 3, "job_id": 7, "text": "queued"}
+    assert (await known.ask("jobs", "--failed")).stdout.count("; run again as attempt 3 (job 7)") == 2
 
 
 async def test_control_characters_in_a_name_are_not_printed(known):

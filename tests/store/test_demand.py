@@ -105,6 +105,21 @@ async def test_an_ended_job_is_found_by_its_runner_its_commit_and_its_run(redis,
     await demand.record(7, [ended(1, NOW, **OURS)])  # delivered again
     assert [each.id for each in await demand.find_ended(7, search)] == ids
     assert await demand.find_ended(8, search) == []
+    assert await demand.find_ended(7) == []
+
+
+async def test_several_searches_find_what_matches_one_of_them(redis):
+    demand = Demand(redis)
+    await demand.record(7, [ended(1, NOW, **OURS), ended(2, NOW, run_id=42), ended(3, NOW, run_id=43)])
+    found = await demand.find_ended(7, JobSearch(run_id=42), JobSearch(run_id=41, sha=OURS["head_sha"]))
+    assert sorted(each.id for each in found) == [1, 2]
+
+
+async def test_jobs_are_read_by_their_ids_whether_they_are_over_or_not(redis):
+    demand = Demand(redis)
+    await demand.record(7, [ended(1, NOW, **OURS), Job(2, "queued", (), "acme/api", NOW)])
+    assert {each: found.status for each, found in (await demand.some(7, [1, 2, 3])).items()} == {1: "over", 2: "queued"}
+    assert await demand.some(7, []) == {}
 
 
 async def test_jobs_are_found_by_the_pull_request_whose_head_their_commit_was(redis):

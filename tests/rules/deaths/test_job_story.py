@@ -586,20 +586,20 @@ def test_a_dead_runners_job_begins_with_how_the_runner_died_and_whether_it_runs_
     [
         (JobOutcome(DIED), None),
         (JobOutcome(DIED, ASKED), None),
-        (JobOutcome(DIED, ACCEPTED), (2, None, "", "")),
-        (JobOutcome(DIED, ACCEPTED, attempts=(AGAIN,)), (2, 9, "queued", "")),
-        (JobOutcome(DIED, attempts=(RUNS_AGAIN,)), (2, 9, "running on runner linux-4", "")),
+        (JobOutcome(DIED, ACCEPTED), (2, None, "", "", ACCEPTED.at)),
+        (JobOutcome(DIED, ACCEPTED, attempts=(AGAIN,)), (2, 9, "queued", "", AGAIN.queued_at)),
+        (JobOutcome(DIED, attempts=(RUNS_AGAIN,)), (2, 9, "running on runner linux-4", "", AGAIN.queued_at)),
         (
             JobOutcome(DIED, attempts=(RUNS_AGAIN._replace(status="over", conclusion="timed_out"),)),
-            (2, 9, "ended on linux-4: timed out", "timed out"),
+            (2, 9, "ended on linux-4: timed out", "timed out", AGAIN.queued_at),
         ),
         (
             JobOutcome(DIED, attempts=(RUNS_AGAIN._replace(status="over", conclusion="success"),)),
-            (2, 9, "ended on linux-4: success", "succeeded"),
+            (2, 9, "ended on linux-4: success", "succeeded", AGAIN.queued_at),
         ),
         (
             JobOutcome(DIED, attempts=(RUNS_AGAIN._replace(status="over", conclusion="ofAnotherYear"),)),
-            (2, 9, "ended on linux-4: ofAnotherYear", "ended"),
+            (2, 9, "ended on linux-4: ofAnotherYear", "ended", AGAIN.queued_at),
         ),
     ],
     ids=["not", "requested", "accepted", "queued", "running", "timed out", "succeeded", "a conclusion of another year"],

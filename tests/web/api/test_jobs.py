@@ -75,6 +75,7 @@ async def test_a_queued_job_has_its_reason(http):
         "waited_for": None,
         "death": None,
         "rerun": None,
+        "later_attempt": None,
         "summary": None,
         "failed_by": None,
         "story": [
