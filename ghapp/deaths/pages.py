@@ -5,8 +5,12 @@ from __future__ import annotations
 from ghapp.deaths.death import Death
 from ghapp.deaths.page_views import address, death_page, deaths_page, is_shown, read_query, with_jobs
 from ghapp.runners.page_views import evidence_of
+from ghapp.untrusted_text import one_line
 from ghapp.web.pages.data import MOST_DEATHS
 from ghapp.web.pages.page import NoSuchPageError, Page, Values, Visit
+
+LONGEST_NAME = 100
+"""Characters of a runner's name that a message shows."""
 
 LONGEST_ID = 600
 """Characters of a death's identity in an address."""
@@ -24,7 +28,12 @@ async def death_of_address(visit: Visit) -> Death:
     else:
         death = await visit.data.death(visit.org_state, name)
     if death is None or not is_shown(death.job, visit.reads):
-        raise NoSuchPageError
+        place = visit.org_state.installation.org
+        raise NoSuchPageError(
+            f"No death of a runner {one_line(name, LONGEST_NAME)} is known in {place}: deaths are known for 30 days. "
+            "It may be of another organization, or its job of a repository that GitHub does not "
+            'show to you. The page "Deaths" lists those that you may see.'
+        )
     return death
 
 

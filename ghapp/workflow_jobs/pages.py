@@ -28,7 +28,8 @@ async def _one(visit: Visit) -> Values:
     job = await data.job(org_state, visit.number("job_id"))
     if job is None or not visit.reads(job.repository):
         raise NoSuchPageError(
-            f"This job is not known, or is of a repository that GitHub does not show to you: {KNOWN_JOBS}. "
+            f"This job is not known in {org_state.installation.org}: {KNOWN_JOBS}. It may be of another organization, "
+            "or of a repository that GitHub does not show to you. "
             'The page "Jobs" lists the present ones, and finds earlier ones by runner, commit or pull request.'
         )
     queue = (await data.board(org_state)).queue

@@ -339,7 +339,7 @@ async def test_a_check_run_of_ours_names_the_jobs_that_it_is_about(known):
     [
         ("https://github.com/acme/api/pull/4", "; its jobs: `ghapp jobs --pull https://github.com/acme/api/pull/4`"),
         ("e" * 40, f"; its jobs: `ghapp jobs --sha {'e' * 40}`"),
-        ("main", "a job or of a run; see `ghapp why --help`"),
+        ("main/x", "a job or of a run; see `ghapp why --help`"),
     ],
     ids=["a pull request", "a commit", "neither"],
 )
@@ -496,7 +496,9 @@ async def test_control_characters_in_a_name_are_not_printed(known):
         (("why", "1"), 2, "acme job or run 1: not known"),
         (("why", "acme", "1", "2"), 2, "not 3 arguments"),
         (("why", "https://github.com/globex/api/actions/runs/41/job/42"), 2, "not installed"),
-        (("why", "acme", "linux-1"), 2, "neither the id nor the URL of a job or of a run"),
+        (("why", "acme", "linux-1"), 2, "of a job or of a run; a runner of that name: `ghapp explain acme linux-1`"),
+        (("why", "linux-1"), 2, "a runner of that name: `ghapp explain ORG linux-1`"),
+        (("why", "https://example.com/x"), 2, "neither the id nor the URL of a job or of a run; see `ghapp why"),
         (("jobs", "--org", "globex"), 2, "not installed"),
         (("jobs", "--sort", "colour"), 2, "--sort"),
         (("jobs", "--sort", "repo"), 2, "did you mean repository?"),

@@ -295,7 +295,17 @@ async def test_an_unknown_job_or_death_is_404(key_holder, at_work, path):
     [
         (
             "jobs/999",
-            "This job is not known, or is of a repository that GitHub does not show to you: jobs are known from",
+            (
+                "This job is not known in acme: jobs are known from deliveries, until 30 days after their end. It may be of "
+                "another organization, or of a repository that GitHub does not show to you."
+            ),
+        ),
+        (
+            "deaths/unknown",
+            (
+                "No death of a runner unknown is known in acme: deaths are known for 30 days. It may be of another "
+                "organization, or its job of a repository that GitHub does not show to you."
+            ),
         ),
         ("runners/999", "Runner 999 is not known: "),
     ],
