@@ -184,3 +184,7 @@ def _parts(url: str) -> SplitResult | None:
     except ValueError:
         return None
     return parts if port != 0 else None
+
+
+NO_SUCH_ADDRESS = "there is no such address; /docs and /v1/openapi.json describe the API"
+"""The `detail` of the answer 404 where no operation has the path; what an operation does not find has its own text."""

@@ -17,6 +17,7 @@ from urllib.parse import quote, unquote, urlsplit
 
 import httpx
 
+from ghapp.addresses import NO_SUCH_ADDRESS
 from ghapp.cli.context import (
     UnknownOrgError,
     UnknownPoolError,
@@ -60,8 +61,11 @@ RUNNERS_ALIKE = 0.85
 """Runners of one pool differ in a few letters at the end of long names: less similar ones are others, not misspelt."""
 
 PAGE = 1000
-NO_ROUTE = "Not Found"
-"""The detail of a 404 for a path that the server does not have; those of its own endpoints are sentences."""
+ALL = {"all": "true"}
+"""Of a list of runners: also those that are over."""
+
+NO_ROUTE = ("Not Found", NO_SUCH_ADDRESS)
+"""The details of a 404 for a path that a server does not have: of any server's, and of ours."""
 
 SWEEP_POLL_SECONDS = 1.0
 NOT_YET = "not swept within {:.0f} s; see `ghapp doctor`"
@@ -181,7 +185,7 @@ class ApiClient:
         for name in await self._orgs(org):
             overview = await self._get(f"/v1/orgs/{path_segment(name)}/overview")
             found.runners.extend(
-                [each async for each in self._pages(f"/v1/orgs/{path_segment(name)}/runners", "runners")]
+                [each async for each in self._pages(f"/v1/orgs/{path_segment(name)}/runners", "runners", ALL)]
             )
             found.phantoms.extend(overview["phantoms"])
             found.held.extend(overview["held"])
@@ -203,7 +207,7 @@ class ApiClient:
     async def runner_names(self, org: str | None) -> list[str]:
         """Returns the names of the runners as last known."""
         paths = [f"/v1/orgs/{path_segment(name)}/runners" for name in await self._orgs(org)]
-        return [each["name"] for path in paths async for each in self._pages(path, "runners")]
+        return [each["name"] for path in paths async for each in self._pages(path, "runners", ALL)]
 
     async def runner(self, org: str, name_or_id: str) -> dict[str, Any]:
         """Returns the health document of a runner with `death`, `phantoms` and `leaks`: its pod, if that leaked.
@@ -564,7 +568,7 @@ def _error(answer: httpx.Response, message: str) -> GhappError:
     """Returns the error that an answer stands for."""
     if answer.status_code in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN):
         return ConfigurationError(f"GHAPP_TOKEN: {message}")
-    if answer.status_code == httpx.codes.NOT_FOUND and _detail(answer) == NO_ROUTE:
+    if answer.status_code == httpx.codes.NOT_FOUND and _detail(answer) in NO_ROUTE:
         return ConfigurationError(f"{message}: {answer.request.url.path}; check GHAPP_URL, or upgrade the server")
     if answer.has_redirect_location:
         where = answer.headers["Location"]

@@ -16,7 +16,8 @@ from ghapp.settings import Settings
 def init(org: str | None) -> None:
     """Print a ghapp.toml in dry-run, with a pool for each set of labels that runners have.
 
-    It reads what sweeps recorded.
+    It reads what sweeps recorded and, of pools whose namespace is watched already, their pods: runners in pods are
+    replaced by deleting their EphemeralRunner (arc) or their pod (pods).
 
     Example: ghapp init --org acme > ghapp.toml
     """
@@ -25,11 +26,10 @@ def init(org: str | None) -> None:
 
 async def _suggestion(settings: Settings, org: str | None) -> str:
     from ghapp.installations.texts import suggested_config
-    from ghapp.loading.views import load_current_runners
+    from ghapp.loading.views import load_current_runners, load_watched_pods
 
     now = time.time()
     async with opened(settings) as stores:
         installations = await chosen(stores.installations, org)
-        return suggested_config(
-            {each.org: await load_current_runners(stores, each, settings, now) for each in installations}
-        )
+        fleets = {each.org: await load_current_runners(stores, each, settings, now) for each in installations}
+        return suggested_config(fleets, await load_watched_pods(stores, settings, now))

@@ -16,20 +16,23 @@ from ghapp.deaths.death import DeadJob, Death, LargerPool
 from ghapp.deaths.job_death import RunnerAfter
 from ghapp.deaths.post_mortem import ENDED_LATE_SECONDS
 from ghapp.deaths.rerun import AUTO, Rerun, RerunNote, RerunRefusal, RerunState
-from ghapp.wording import clock_time
-from ghapp.workflow_jobs.job import Job, is_over
+from ghapp.wording import clock_time, duration
+from ghapp.workflow_jobs.job import Job, is_over, was_taken
+from ghapp.workflow_jobs.reason import waited_for_text
 
 
 class LaterAttempt(NamedTuple):
     """The latest attempt of a job's run, and where it is in words: `running on runner linux-1`.
 
-    `result` is how it ended, in a word without anybody's text; empty while it goes on, or if that is not known.
+    `result` is how it ended, in a word without anybody's text; empty while it goes on, or if that is not known. `at`:
+    when it was queued or, of an attempt of which only the request is known, requested (epoch seconds).
     """
 
     attempt: int
     job_id: int | None = None
     where: str = ""
     result: str = ""
+    at: float | None = None
 
     @property
     def text(self) -> str:
@@ -139,8 +142,13 @@ NOT_TO_REPEAT = frozenset({"success", "neutral", "skipped"})
 
 
 def job_summary(job: Job, outcome: JobOutcome, now: float) -> JobSummary | None:
-    """Returns what a job failed by, and whether the job runs again; None if it did not fail, or that is not known."""
+    """Returns what a job failed by, and whether the job runs again; None if it did not fail, or that is not known.
+
+    Of a job that ended without a runner: how long it waited, and why.
+    """
     later = later_attempt(job, outcome, now)
+    if waited := wait_text(job):
+        return JobSummary(waited, "" if later is None else later.text, later)
     if outcome.death is not None:
         cause = outcome.death.cause
         died = f"its runner died ({cause}): {within(HAPPENED[cause])}"
@@ -149,6 +157,18 @@ def job_summary(job: Job, outcome: JobOutcome, now: float) -> JobSummary | None:
         return None
     ended = _step_failed(job) if after.a_step_failed else f"the job ended: {conclusion_text(job)}"
     return JobSummary(f"{ended}; {known_of_runner(after, now)[0]}", "" if later is None else later.text, later)
+
+
+def wait_text(job: Job) -> str:
+    """Returns how long a job waited that ended without a runner, why, and how it ended; empty for other jobs.
+
+    Its parts are those of a sentence: `waited 34 min: no runner had the label gpu; cancelled`.
+    """
+    if job.status != "over" or was_taken(job) or job.ended_at is None or job.conclusion in ("", *NOT_TO_REPEAT):
+        return ""
+    why = waited_for_text(job.waited_for, job.lacked_labels)
+    waited = f"waited {duration(max(0.0, job.ended_at - job.queued_at))}"
+    return f"{waited}{f': {why}' if why else ', and no runner took it'}; {conclusion_text(job)}"
 
 
 def _step_failed(job: Job) -> str:
@@ -301,7 +321,7 @@ def run_again_as(job: Job, outcome: JobOutcome, now: float) -> LaterAttempt | No
     """
     rerun, later = outcome.rerun, later_attempt(job, outcome, now)
     if later is None and rerun is not None and rerun.state is RerunState.ACCEPTED:
-        return LaterAttempt(rerun.attempt + 1)
+        return LaterAttempt(rerun.attempt + 1, at=rerun.at)
     return later
 
 
@@ -311,7 +331,7 @@ def later_attempt(job: Job, outcome: JobOutcome, now: float) -> LaterAttempt | N
     if later is None:
         return None
     result = _RESULTS.get(later.conclusion, "ended") if is_over(later, now) else ""
-    return LaterAttempt(later.attempt, later.id, where_text(later, now), result)
+    return LaterAttempt(later.attempt, later.id, where_text(later, now), result, later.queued_at)
 
 
 _RESULTS = {

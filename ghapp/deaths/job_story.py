@@ -32,7 +32,7 @@ from ghapp.workflow_jobs.capacity import NOT_ASSIGNED_SECONDS
 from ghapp.workflow_jobs.explanation import QueueExplanation
 from ghapp.workflow_jobs.job import Job, is_over
 from ghapp.workflow_jobs.labels import labels_text
-from ghapp.workflow_jobs.reason import QueueReason
+from ghapp.workflow_jobs.reason import waited_for_text
 
 
 class StoryStep(StrEnum):
@@ -57,7 +57,7 @@ class StoryEvent(NamedTuple):
 
     `command` runs the job again, where that is still to be done; `needs_change`: it ends in the same way unless
     something is changed first. `follows_rerun`: it came of the re-run, and stands after it: GitHub's dates are whole
-    seconds, of another clock. `job_id`: of the later attempt that it is about.
+    seconds, of another clock. `job_id`: of the other attempt that it is about.
     """
 
     at: float | None
@@ -80,18 +80,6 @@ class StoryEvent(NamedTuple):
 
 
 HELD = "GitHub holds it back, for an approval or for its concurrency group"
-
-_WAITED_FOR = {
-    QueueReason.NO_RUNNER_WITH_LABELS: "no runner had its labels",
-    QueueReason.GROUP_EXCLUDES_REPOSITORY: "the runner group excluded its repository",
-    QueueReason.POOL_PAUSED: "its pool's runners were lost, and remediation was paused",
-    QueueReason.FUSE_STOPPED: "its pool's runners were lost, and the fuse was stopped",
-    QueueReason.RUNNERS_LOST: "its pool's runners were lost",
-    QueueReason.RUNNERS_OFFLINE: "its pool's runners were offline",
-    QueueReason.RUNNERS_TOO_OLD: "its pool's runners were too old to get jobs",
-    QueueReason.ALL_BUSY: "all runners of its pool were busy",
-    QueueReason.NOT_ASSIGNED: "runners were idle, and GitHub assigned none",
-}
 
 _KNOWN_BY = {
     OwnReason.SHUTDOWN_SIGNAL: "GitHub's log of the job has the signal that stopped the runner",
@@ -176,6 +164,8 @@ def _queued(job: Job, pool: str, outcome: JobOutcome) -> StoryEvent:
         earlier = [each for each in outcome.attempts if each.attempt < job.attempt]
         before = f", after job {earlier[-1].id} ({conclusion_text(earlier[-1])})" if earlier else ""
         text += f" as attempt {job.attempt} of its run{before}"
+        if earlier:
+            return StoryEvent(job.queued_at, StoryStep.QUEUED, text, job_id=earlier[-1].id)
     return StoryEvent(job.queued_at, StoryStep.QUEUED, text)
 
 
@@ -204,7 +194,7 @@ def _taken(job: Job, now: float) -> Iterable[StoryEvent]:
 
 
 def _reason(job: Job) -> str:
-    words = _WAITED_FOR.get(QueueReason(job.waited_for)) if job.waited_for in set(QueueReason) else job.waited_for
+    words = waited_for_text(job.waited_for, job.lacked_labels)
     return f": {words}" if words else ""
 
 

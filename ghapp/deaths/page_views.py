@@ -37,7 +37,7 @@ from ghapp.web.pages.views.deaths_chart import CHARTED, MOST_COUNTED, deaths_ove
 from ghapp.web.pages.views.paging import Paging, choice_of, filter_of, page_of, paged, pool_note, query_string, text_of
 from ghapp.web.pages.views.wording import Moment, TextPart, coded, moment, web_address
 from ghapp.wording import capitalized, counted, sentence
-from ghapp.workflow_jobs.page_views import Reads, StepLine
+from ghapp.workflow_jobs.page_views import LaterLine, ListedJobs, Reads, StepLine, branch_query, later_line, name_of
 
 DAY = 86_400.0
 PERIODS = {"1": "24 hours", "7": "7 days", "30": "30 days"}
@@ -112,7 +112,10 @@ class ChartLink(NamedTuple):
 
 
 class DeathRow(NamedTuple):
-    """A row. `happened`: the cause in words; `repository`: empty for a runner without a job."""
+    """A row. `happened`: the cause in words; `repository`: empty for a runner without a job.
+
+    `job_id` is None without a job that is known beside the death; `branch`, `branch_query`, `actor`, `later`: as of it.
+    """
 
     runner: str
     address: str
@@ -125,6 +128,12 @@ class DeathRow(NamedTuple):
     job: str
     repository: str
     at: Moment | None
+    named_job: int | None = None
+    job_id: int | None = None
+    branch: str = ""
+    branch_query: str = ""
+    actor: str = ""
+    later: LaterLine | None = None
 
 
 class DeathsPageView(NamedTuple):
@@ -233,6 +242,24 @@ def deaths_page(
     )
 
 
+def with_jobs(view: DeathsPageView, listed: ListedJobs, now: float) -> DeathsPageView:
+    """Returns the page with what is known of the jobs: their branch, who triggered them, when they were run again."""
+    return view._replace(rows=tuple(_with_job(each, listed, now) for each in view.rows))
+
+
+def _with_job(row: DeathRow, listed: ListedJobs, now: float) -> DeathRow:
+    if row.named_job is None or (job := listed.jobs.get(row.named_job)) is None:
+        return row
+    return row._replace(
+        job=name_of(job),
+        job_id=job.id,
+        branch=job.head_branch,
+        branch_query=branch_query(job.head_branch),
+        actor=job.actor,
+        later=later_line(listed.later.get(job.id), now),
+    )
+
+
 def mark_of(cause: Cause, reason: str) -> str:
     """Returns the class of a cause's mark: `needed` if a person must act before the next attempt."""
     return "needed" if needed_change(cause, reason) else "died"
@@ -299,6 +326,7 @@ def _row(line: DeathLine, now: float) -> DeathRow:
         job="" if job is None else job.name or f"Job {job.id}",
         repository="" if job is None else job.repository,
         at=moment(summary.at, now),
+        named_job=None if job is None else job.id,
     )
 
 

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from ghapp.deaths.death import Death
-from ghapp.deaths.page_views import address, death_page, deaths_page, is_shown, read_query
+from ghapp.deaths.page_views import address, death_page, deaths_page, is_shown, read_query, with_jobs
 from ghapp.runners.page_views import evidence_of
+from ghapp.untrusted_text import one_line
 from ghapp.web.pages.data import MOST_DEATHS
 from ghapp.web.pages.page import NoSuchPageError, Page, Values, Visit
+
+LONGEST_NAME = 100
+"""Characters of a runner's name that a message shows."""
 
 LONGEST_ID = 600
 """Characters of a death's identity in an address."""
@@ -24,7 +28,12 @@ async def death_of_address(visit: Visit) -> Death:
     else:
         death = await visit.data.death(visit.org_state, name)
     if death is None or not is_shown(death.job, visit.reads):
-        raise NoSuchPageError
+        place = visit.org_state.installation.org
+        raise NoSuchPageError(
+            f"No death of a runner {one_line(name, LONGEST_NAME)} is known in {place}: deaths are known for 30 days. "
+            "It may be of another organization, or its job of a repository that GitHub does not "
+            'show to you. The page "Deaths" lists those that you may see.'
+        )
     return death
 
 
@@ -37,7 +46,9 @@ def death_path(visit: Visit, button: str = "") -> str:
 async def _list(visit: Visit) -> Values:
     lines = await visit.data.deaths(visit.org_state)
     is_cut = len(lines) >= MOST_DEATHS
-    return {"page": deaths_page(lines, read_query(visit.query), visit.reads, visit.clock(), is_cut=is_cut)}
+    page = deaths_page(lines, read_query(visit.query), visit.reads, visit.clock(), is_cut=is_cut)
+    listed = await visit.data.listed_jobs(visit.org_state, [each.named_job for each in page.rows if each.named_job])
+    return {"page": with_jobs(page, listed, visit.clock())}
 
 
 async def _one(visit: Visit) -> Values:

@@ -32,6 +32,10 @@ GENERIC_LABELS = frozenset({"self-hosted", "linux", "windows", "macos", "x64", "
 """Labels that GitHub gives to runners by itself; no pool is named by them."""
 
 
+SHARD_LABEL = "shard"
+"""Labels like `shard:pink` are of one shard: they name no pool. `ghapp init` makes `shard_label = "shard"` of them."""
+
+
 class PoolRule(Protocol):
     """A configured pool with the labels of its runners."""
 
@@ -86,6 +90,8 @@ Rule = TypeVar("Rule", bound=PoolRule)
 def pool_of(labels: Iterable[str], custom_labels: Sequence[str], rules: Iterable[PoolRule]) -> str:
     """Returns the first pool that matches, else a name made of the runner's custom labels. Case does not matter.
 
+    Labels of shards name no pool, unless there are no others.
+
     A runner whose labels do not match a configured pool is none of that pool's, also if it has the pool's name as a
     label: its name is then marked. So is `*`, which stands for all pools of an installation. Characters of labels that
     are not seen are replaced in the name.
@@ -95,9 +101,14 @@ def pool_of(labels: Iterable[str], custom_labels: Sequence[str], rules: Iterable
         if all(label == EVERY_RUNNER or label.lower() in lowered for label in rule.labels):
             return rule.name
         names.add(rule.name)
-    joined = "+".join(sorted(custom_labels))
+    joined = "+".join(sorted(pool_labels(custom_labels) or custom_labels))
     name = _shortened(joined) or UNLABELLED
     return _shortened(f"{UNCONFIGURED}{joined or UNLABELLED}") if name in names else name
+
+
+def pool_labels(labels: Iterable[str]) -> list[str]:
+    """Returns the labels that may name a pool: those of shards do not."""
+    return [label for label in labels if not label.lower().startswith(f"{SHARD_LABEL}:")]
 
 
 def _shortened(name: str) -> str:

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from ghapp.installations.pool_matching import pool_of
+from ghapp.installations.pool_matching import SHARD_LABEL, pool_labels, pool_of
 from ghapp.runners.evidence import Evidence
 from ghapp.untrusted_text import toml_string
 from ghapp.wording import DOCS, counted
 from ghapp.workflow_jobs.labels import names_one_run
-
-SHARD_LABEL = "shard"
-"""Labels like `shard:pink` are no pool's own: they become `shard_label = "shard"`."""
 
 MOST_POOLS = 100
 """Maximum suggested for one organization, those with the most runners."""
@@ -48,13 +45,20 @@ replacer = "none"           # its controller asks ghapp; or cloudevents (url, se
 ARC_NAME = re.compile(r"-[bcdfghjklmnpqrstvwxz2456789]{5}-runner-[bcdfghjklmnpqrstvwxz2456789]{5}$")
 """The end of a runner's name that ARC made: two suffixes of Kubernetes' alphabet. It is the name of the pod, too."""
 
-OF_ARC = """\
-runner_name = "pod"         # ARC registers each runner under its pod's name
+OF_ARC = f"""\
+# Their names are ARC's: set replacer = "arc", the namespace of its pods, and runner_name = "pod":
+# {DOCS}/kubernetes-reference.md
 """
 
 EPHEMERAL = f"""\
 # runner_name = "pod"       # if each runner has its pod's name: {DOCS}/kubernetes-reference.md
 """
+
+REPLACERS = {
+    "arc": 'replacer = "arc"            # ghapp deletes the EphemeralRunner of a lost runner, and ARC makes another',
+    "pods": 'replacer = "pods"           # ghapp deletes the pod of a lost runner, and its controller makes another',
+}
+"""The replacers of runners in pods, and what they do."""
 
 EXAMPLE = """
 # No runner with a label of its own is known yet: wait for the first sweep, or run `ghapp sweep`.
@@ -65,6 +69,16 @@ EXAMPLE = """
 # labels = ["linux-4vcpu"]
 # replacer = "none"
 """
+
+
+class WatchedPod(NamedTuple):
+    """The pod of a runner's name, as the cluster shows it. `replacer`: `arc` for an EphemeralRunner, else `pods`."""
+
+    namespace: str
+    replacer: str
+
+
+NO_PODS: Mapping[str, WatchedPod] = {}
 
 
 class SuggestedPool(NamedTuple):
@@ -78,6 +92,7 @@ class SuggestedPool(NamedTuple):
         name: as of a pool that is named by these labels, without characters that the name of a pool must not have.
         is_arc: True if ARC named all of them.
         is_ephemeral: True if GitHub lists all of them as ephemeral.
+        pod: of its runners; None unless more than half of them have such a pod.
     """
 
     org: str
@@ -87,21 +102,28 @@ class SuggestedPool(NamedTuple):
     name: str
     is_arc: bool = False
     is_ephemeral: bool = False
+    pod: WatchedPod | None = None
 
 
-def suggested_pools(org: str, runners: Iterable[Evidence]) -> list[SuggestedPool]:
+def suggested_pools(
+    org: str, runners: Iterable[Evidence], pods: Mapping[str, WatchedPod] = NO_PODS
+) -> list[SuggestedPool]:
     """Returns a pool for each set of labels; those with more labels first, because the first pool that matches counts.
 
-    Runners without a custom label suggest no pool, and a label that has a run's id is of that run alone.
+    Runners without a custom label suggest no pool, and a label that has a run's id is of that run alone. `pods`: known
+    ones by the names of their runners.
     """
     counts: Counter[tuple[str, ...]] = Counter()
+    places: dict[tuple[str, ...], Counter[WatchedPod]] = defaultdict(Counter)
     sharded, not_arc, not_ephemeral = set(), set(), set()
     for each in runners:
         given = sorted({label.lower() for label in each.custom_labels if not names_one_run(label)})
-        labels = tuple(label for label in given if not label.startswith(f"{SHARD_LABEL}:"))
+        labels = tuple(pool_labels(given))
         if not labels:
             continue
         counts[labels] += 1
+        if (pod := pods.get(each.name)) is not None:
+            places[labels][pod] += 1
         if not (each.ephemeral and ARC_NAME.search(each.name)):
             not_arc.add(labels)
         if not each.ephemeral:
@@ -114,25 +136,43 @@ def suggested_pools(org: str, runners: Iterable[Evidence]) -> list[SuggestedPool
         while name in found:
             name = f"{base}-{len(found)}"
         kinds = (labels not in not_arc, labels not in not_ephemeral)
-        found[name] = SuggestedPool(org, labels, count, labels in sharded, name, *kinds)
+        place = next((pod for pod, known in places[labels].items() if 2 * known > count), None)
+        found[name] = SuggestedPool(org, labels, count, labels in sharded, name, *kinds, place)
     return sorted(found.values(), key=lambda pool: (-len(pool.labels), pool.labels))
 
 
-def suggested_config(fleets: Mapping[str, Iterable[Evidence]]) -> str:
-    """Returns the text of a configuration in dry-run that the settings accept; `fleets` has the present runners."""
-    pools = [pool for org in sorted(fleets) for pool in suggested_pools(org, fleets[org])]
+def suggested_config(fleets: Mapping[str, Iterable[Evidence]], pods: Mapping[str, WatchedPod] = NO_PODS) -> str:
+    """Returns the text of a configuration in dry-run that the settings accept.
+
+    Args:
+        fleets: the present runners by organization.
+        pods: by the names of their runners, as far as the cluster is seen.
+    """
+    pools = [pool for org in sorted(fleets) for pool in suggested_pools(org, fleets[org], pods)]
     orgs = [org for org in fleets if "/" not in org]
     header = HEADER.replace("ORG/", f"{orgs[0]}/") if len(orgs) == 1 else HEADER
-    return header + ("".join(map(_pool, pools)) or EXAMPLE)
+    return header + ("".join(_pool(each, sees_cluster=bool(pods)) for each in pools) or EXAMPLE)
 
 
-def _pool(pool: SuggestedPool) -> str:
+def _pool(pool: SuggestedPool, *, sees_cluster: bool) -> str:
     shards = f'shard_label = "{SHARD_LABEL}"      # a label like {SHARD_LABEL}:pink puts a runner on that shard\n'
     return (
         f"\n[[pools]]                   # {counted(pool.runners, 'runner')}\n"
         f"org = {toml_string(pool.org)}\n"
         f"name = {toml_string(pool.name)}\n"
         f"labels = [{', '.join(map(toml_string, pool.labels))}]\n"
-        f"{REPLACER}{OF_ARC if pool.is_arc else EPHEMERAL if pool.is_ephemeral else ''}"
+        f"{_replacer(pool, sees_cluster=sees_cluster)}"
         f"{shards if pool.is_sharded else ''}"
     )
+
+
+def _replacer(pool: SuggestedPool, *, sees_cluster: bool) -> str:
+    """Returns how lost runners are replaced. Machines without pods beside those of a cluster are no pods' runners."""
+    if pool.pod is not None:
+        return (
+            f"{REPLACERS[pool.pod.replacer]}\n"
+            f"namespace = {toml_string(pool.pod.namespace)}\n"
+            'runner_name = "pod"         # each runner has its pod\'s name\n'
+        )
+    hint = OF_ARC if pool.is_arc else EPHEMERAL if pool.is_ephemeral and not sees_cluster else ""
+    return REPLACER + hint

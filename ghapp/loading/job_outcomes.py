@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 
 from ghapp.deaths.cause import Cause
 from ghapp.deaths.death import Death, LargerPool, larger_pools
 from ghapp.deaths.job_death import is_same_end
-from ghapp.deaths.job_outcome import JobOutcome, other_attempts
+from ghapp.deaths.job_outcome import NOT_TO_REPEAT, JobOutcome, LaterAttempt, other_attempts, run_again_as
 from ghapp.deaths.post_mortem import APART_UNSEEN_SECONDS, UNFINISHED
 from ghapp.deaths.store import MOST_READ
 from ghapp.deaths.texts import OF_MEMORY
@@ -17,9 +16,9 @@ from ghapp.installations.installation import Installation
 from ghapp.installations.pool_matching import PoolRule
 from ghapp.notifications.event_ids import death_id
 from ghapp.store.stores import Stores
-from ghapp.workflow_jobs.job import Job, JobSearch, was_hosted
+from ghapp.workflow_jobs.job import Job, JobSearch, is_over, was_hosted
 
-MOST_RUNS = 5
+MOST_RUNS = 200
 """Runs whose ended jobs are searched for other attempts; in longer lists they are sought among the known jobs alone."""
 
 
@@ -53,13 +52,7 @@ async def load_job_outcomes(
     }
     posted = await stores.post_mortems.of_deaths([*mortems.values()])
     larger = await load_larger_pools(stores, installation, ends.values(), rules)
-    by_run: dict[int | None, list[Job]] = {}
-    runs = {job.run_id for job in jobs if job.run_id is not None and (job.attempt > 1 or job.status == "over")}
-    searches = [JobSearch(run_id=each) for each in sorted(runs)] if len(runs) <= MOST_RUNS else []
-    of_runs = await asyncio.gather(*(stores.demand.find_ended(installation.id, search) for search in searches))
-    for each in chain(known, *of_runs):
-        by_run.setdefault(each.run_id, []).append(each)
-    attempts = {job.id: other_attempts(job, by_run.get(job.run_id, ())) for job in jobs}
+    attempts = await _attempts_of(stores, installation, jobs, known)
     ids = {each.id for several in attempts.values() for each in several}
     of_attempts = await stores.reruns.of_jobs(installation.id, sorted(ids)) if ids else {}
     found = {}
@@ -77,6 +70,38 @@ async def load_job_outcomes(
         if outcome != JobOutcome():
             found[job.id] = outcome
     return found
+
+
+async def load_later_attempts(
+    stores: Stores, installation: Installation, jobs: Sequence[Job], known: Iterable[Job], now: float
+) -> Mapping[int, LaterAttempt]:
+    """Returns the latest attempts of jobs that failed and were run again, by id, for a list; `known` as there.
+
+    Raises:
+        StoreUnavailableError: Redis does not answer.
+    """
+    failed = [job for job in jobs if is_over(job, now) and job.conclusion not in NOT_TO_REPEAT]
+    attempts = await _attempts_of(stores, installation, failed, known)
+    reruns = await stores.reruns.of_jobs(installation.id, [job.id for job in failed])
+    outcomes = ((job, JobOutcome(rerun=reruns[job.id][0], attempts=attempts[job.id])) for job in failed)
+    found = {job.id: run_again_as(job, outcome, now) for job, outcome in outcomes}
+    return {job_id: later for job_id, later in found.items() if later is not None}
+
+
+async def _attempts_of(
+    stores: Stores, installation: Installation, jobs: Sequence[Job], known: Iterable[Job]
+) -> dict[int, tuple[Job, ...]]:
+    """Returns the other attempts of each job, by its id: GitHub runs the same commit again."""
+    searches = {
+        JobSearch(run_id=job.run_id, sha=job.head_sha)
+        for job in jobs
+        if job.run_id is not None and (job.attempt > 1 or job.status == "over")
+    }
+    of_runs = await stores.demand.find_ended(installation.id, *searches) if 0 < len(searches) <= MOST_RUNS else ()
+    by_run: dict[int | None, list[Job]] = {}
+    for each in chain(known, of_runs):
+        by_run.setdefault(each.run_id, []).append(each)
+    return {job.id: other_attempts(job, by_run.get(job.run_id, ())) for job in jobs}
 
 
 async def load_larger_pools(

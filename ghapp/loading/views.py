@@ -19,6 +19,7 @@ from ghapp.incidents.interruptions import PAUSE, RESUME, PauseChange
 from ghapp.installations.installation import Installation
 from ghapp.installations.pool_matching import ALL_POOLS, NamespaceRule, PoolMatcher, namespaces_of
 from ghapp.installations.scope import ScopeKind
+from ghapp.installations.texts import WatchedPod
 from ghapp.leaks.documents import LeakedPod, ReaperTerms, leaked_pods
 from ghapp.leaks.reaper_status import DAY_SECONDS, is_overdue
 from ghapp.pods.degraded_sources import DegradedSource, sources_of
@@ -98,6 +99,22 @@ async def load_current_runners(
         for each, verdict in verdicts
         if verdict.state is not State.RETIRED and not is_loss_over(each, verdict, now)
     ]
+
+
+async def load_watched_pods(stores: Stores, settings: Settings, now: float) -> dict[str, WatchedPod]:
+    """Returns the pods and EphemeralRunners of the watched namespaces by the names of their runners.
+
+    Raises:
+        StoreUnavailableError: Redis does not answer.
+    """
+    found: dict[str, WatchedPod] = {}
+    for namespace in settings.namespaces:
+        view = await stores.pods.all(namespace)
+        if view is not None and is_fresh(view.seen_at, now):
+            found |= dict.fromkeys(view.pods, WatchedPod(namespace, "pods"))
+            names = {name for each in view.objects.values() for name in (each.name, each.runner_name) if name}
+            found |= dict.fromkeys(names, WatchedPod(namespace, "arc"))
+    return found
 
 
 async def load_shard_inputs(

@@ -184,6 +184,17 @@ def is_loss_open(evidence: Evidence, verdict: Verdict, now: float) -> bool:
     return is_lost(evidence, verdict) and not is_loss_over(evidence, verdict, now)
 
 
+def is_past(evidence: Evidence, verdict: Verdict, now: float) -> bool:
+    """True if the runner does not count now: it is retired, or was lost, and its loss is over."""
+    is_gone = verdict.state is State.RETIRED or is_lost(evidence, verdict)
+    return is_gone and not is_loss_open(evidence, verdict, now)
+
+
+def may_be_past(evidence: Evidence) -> bool:
+    """False if `is_past` is False whatever the verdict: GitHub has the runner, and its removal is not on record."""
+    return is_absent(evidence) or evidence.retired_at is not None or evidence.removed_at is not None
+
+
 def should_replace(
     evidence: Evidence, verdict: Verdict, terms: ReplacementTerms, now: float, claim: PodClaim | None = None
 ) -> bool:

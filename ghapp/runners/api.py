@@ -101,11 +101,16 @@ class BatchResult(msgspec.Struct, frozen=True):
 
 
 class RunnersPage(msgspec.Struct, frozen=True):
-    """A page of the fleet, by id. `total` counts all matches, `healed` those whose replacement runner is online."""
+    """A page of the fleet, by id.
+
+    `total` counts the runners of all pages, `healed` the lost ones whose replacement runner is online, `retired` those
+    that left, also where the pages leave them out.
+    """
 
     runners: list[HealthDocument]
     total: Annotated[int, msgspec.Meta(ge=0)]
     healed: Annotated[int, msgspec.Meta(ge=0)]
+    retired: Annotated[int, msgspec.Meta(ge=0)]
     next_cursor: str | None
 
 
@@ -139,14 +144,17 @@ BATCH_HEALTH = Operation(
 LIST_RUNNERS = Operation(
     "GET",
     RUNNERS,
-    "The fleet, by id, in pages. `total` counts the matches, `healed` those invalidated whose replacement runner is "
-    "online; `healed=false` leaves these out.",
+    "The fleet, by id, in pages, as `ghapp runners` lists it: without runners that are over, which are those retired "
+    "within the last 24 hours, and lost ones that are healed or whose successor is not awaited any more. `all=true` "
+    "lists these, too; so do `state`, and `healed`, whose `false` leaves out lost ones with a successor online. "
+    "`total` counts what is listed, `healed` and `retired` what matches, also where it is left out.",
     {200: Answer("A page.", RunnersPage), 304: Answer("Only ages have changed.")},
     "read",
     parameters=[
         Parameter("state", ref(State)),
         POOL,
         Parameter("healed", {"type": "boolean"}),
+        Parameter("all", {"type": "boolean"}),
         LIMIT,
         CURSOR,
         IF_NONE_MATCH,
@@ -273,7 +281,11 @@ class HealthEndpoints:
             return problem(400, NOT_A_CURSOR)
         if (healed := query.get("healed")) not in FLAGS:
             return problem(400, "healed takes true or false")
-        page = await self._reader.fleet(org, state, pool, after, limit, now, healed=FLAGS[healed])
+        if (every := query.get("all")) not in FLAGS:
+            return problem(400, "all takes true or false")
+        page = await self._reader.fleet(
+            org, state, pool, after, limit, now, healed=FLAGS[healed], with_past=bool(FLAGS[every])
+        )
         return _page(page, request.headers.get("if-none-match"), now)
 
     async def _retired(self, request: Request) -> Response:
@@ -354,7 +366,8 @@ class HealthEndpoints:
 def _page(page: FleetPage, known: str | None, now: float) -> Response:
     """Returns the page, or 304 if only ages changed; therefore the ETag is weak."""
     following = None if page.following is None else str(page.following)
-    body = RunnersPage(_raw(each.at(now) for each in page.documents), page.total, page.healed, following)
+    documents = _raw(each.at(now) for each in page.documents)
+    body = RunnersPage(documents, page.total, page.healed, page.retired, following)
     ageless = msgspec.structs.replace(body, runners=_raw(each.ageless for each in page.documents))
     tag = f'"{hashlib.sha256(msgspec.json.encode(ageless)).hexdigest()[:32]}"'
     if etag_matches(tag, known):

@@ -404,7 +404,7 @@ def jobs(installation: int) -> str:
     (WORKER,),
 )
 def waits(installation: int) -> str:
-    """Job id → the last reason for which the job waited."""
+    """Job id → the last reason for which the job waited, and the labels that no runner had."""
     return f"ghapp:{installation}:waits"
 
 

@@ -51,6 +51,11 @@ def jobs_table(documents: Sequence[Mapping[str, Any]], limit: int, now: float) -
     for each in shown:
         cause = "" if each["death"] is None else each["death"]["cause"]
         failure = failure_text(each["conclusion"] or "", each["failed_by"], cause)
+        if each["runner"] is None and each["state"] == "over" and each["waited_for"]:
+            failure += f": waited for {each['waited_for']}"
+        if (later := each["later_attempt"]) is not None:
+            again = later["attempt"] if later["job_id"] is None else f"{later['attempt']} (job {later['job_id']})"
+            failure += f"; run again as attempt {again}"
         reason = each["why"]["reason"] if each["why"] is not None else failure
         state = Text(each["state"], STATE_COLOURS[each["state"]])
         rows.add_row(

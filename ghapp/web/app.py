@@ -21,6 +21,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
+from ghapp.addresses import NO_SUCH_ADDRESS
 from ghapp.deaths import pages as deaths
 from ghapp.deaths.api import DeathEndpoints
 from ghapp.deliveries.api import RECEIVE_DELIVERY, Webhook
@@ -173,7 +174,8 @@ def build(
     access = PageAccess(settings, stores, setup.credentials, clock)
     data = PageData(settings, reading, reader, read_load or _no_load, clock)
     host = PageHost(settings, data, access, clock, SCOPE_PAGES)
-    status, examination = StatusEndpoints(settings, reading, clock), Examination(examine, clock)
+    status = StatusEndpoints(settings, reading, clock, setup.credentials)
+    examination = Examination(examine, clock)
     application = WebApplication(
         Webhook(stores.inbox, setup.webhook_secrets),
         FastHealth(reader, authenticator, clock),
@@ -302,9 +304,9 @@ def _page_for_browsers(host: PageHost) -> Callable[[Request, Exception], Awaitab
 
     async def answer(request: Request, error: Exception) -> Response:
         is_browser = request.method == "GET" and "text/html" in request.headers.get("accept", "")
-        if is_browser and "endpoint" not in request.scope:  # no route has matched
-            return host.no_such_address(request)
-        return await as_problem(request, error)
+        if "endpoint" in request.scope:
+            return await as_problem(request, error)
+        return host.no_such_address(request) if is_browser else problem(404, NO_SUCH_ADDRESS)  # no route has matched
 
     return answer
 

@@ -16,20 +16,21 @@ from cachetools import TTLCache
 from starlette.exceptions import HTTPException
 
 from ghapp.deaths.job_death import runner_after
-from ghapp.deaths.job_outcome import NOTHING_KNOWN, JobOutcome
+from ghapp.deaths.job_outcome import NOTHING_KNOWN, JobOutcome, LaterAttempt
 from ghapp.errors import StoreUnavailableError
 from ghapp.installations.installation import Installation
 from ghapp.installations.pool_matching import ALL_POOLS
 from ghapp.installations.scope import absence
-from ghapp.loading.job_outcomes import load_job_outcomes
+from ghapp.loading.job_outcomes import load_job_outcomes, load_later_attempts
 from ghapp.loading.views import load_org_view, load_shared_runners
 from ghapp.pods.pod import EphemeralRunner, is_fresh
 from ghapp.pods.store import NamespaceView
-from ghapp.remediation.status import is_healed
+from ghapp.remediation.status import is_healed, is_past, may_be_past
 from ghapp.remediation.steps import has_looked
 from ghapp.report.documents import never_seen
 from ghapp.report.org_view import OrgView
 from ghapp.runners.evidence import Evidence, Fold, Survey
+from ghapp.runners.verdict import State
 from ghapp.settings import Settings
 from ghapp.store.stores import Stores
 from ghapp.web.cache import FRESH_SECONDS, Cache
@@ -69,22 +70,25 @@ class OrgState(NamedTuple):
 class FleetPage(NamedTuple):
     """One page of documents, the total, and the runner id after which the next page starts.
 
-    `healed` counts the lost runners of the whole selection whose replacement runner is online.
+    `healed` counts the lost runners whose replacement runner is online, `retired` those that left, of all that match
+    the filter, also where they are not listed.
     """
 
     documents: list[EncodedDocument]
     total: int
     following: int | None
     healed: int = 0
+    retired: int = 0
 
 
 class FleetSelection(NamedTuple):
-    """The sorted runner ids that match a filter, the number of healed ones, and the data that was filtered."""
+    """The sorted ids of the listed runners, the numbers of healed and retired ones, and the data that was filtered."""
 
     org_state: OrgState
     fleet: Mapping[int, Evidence]
     ids: list[int]
     healed: int
+    retired: int
 
 
 class ReadAgain(NamedTuple):
@@ -130,7 +134,7 @@ class FleetReader:
             MOST_FILTERS, FRESH_SECONDS
         )
         self._views: Cache[str, NamespaceView] = Cache(MOST_ORGS, MOST_ORGS)
-        self._chosen: TTLCache[tuple[int, str | None, str | None, bool | None], FleetSelection] = TTLCache(
+        self._chosen: TTLCache[tuple[int, str | None, str | None, bool | None, bool], FleetSelection] = TTLCache(
             MOST_FILTERS, FRESH_SECONDS
         )
 
@@ -176,12 +180,17 @@ class FleetReader:
         now: float,
         *,
         healed: bool | None = None,
+        with_past: bool = False,
     ) -> FleetPage:
-        """Returns a page of an org's runners by state, pool and `healed` (None: any), by id, from after `after`."""
+        """Returns a page of an org's runners by state, pool and `healed` (None: any), by id, from after `after`.
+
+        Without a state and `healed` those that are past are listed only `with_past`.
+        """
         org_state = await self.org(org)
         if org_state is None:
             return FleetPage([], 0, None)
-        chosen = await self._choose(org_state, state, pool, healed, now)
+        with_past = with_past or state is not None or healed is not None
+        chosen = await self._choose(org_state, state, pool, healed, now, with_past=with_past)
         start = bisect_right(chosen.ids, after)
         page = chosen.ids[start : start + limit]
         again = await self._read_again(org_state, chosen.fleet, page)
@@ -189,33 +198,41 @@ class FleetReader:
         view = again.view or org_state.view
         documents = [self._document(view, org_state, records[each], now) for each in page]
         following = page[-1] if len(chosen.ids) > start + limit else None
-        return FleetPage(documents, len(chosen.ids), following, chosen.healed)
+        return FleetPage(documents, len(chosen.ids), following, chosen.healed, chosen.retired)
 
     async def _choose(
-        self, org_state: OrgState, state: str | None, pool: str | None, healed: bool | None, now: float
+        self,
+        org_state: OrgState,
+        state: str | None,
+        pool: str | None,
+        healed: bool | None,
+        now: float,
+        *,
+        with_past: bool,
     ) -> FleetSelection:
         """Returns the runners that match; computed at most once a second per filter, for all pages."""
-        key, known = (org_state.installation.id, state, pool, healed), await self.runners(org_state)
+        key, known = (org_state.installation.id, state, pool, healed, with_past), await self.runners(org_state)
         chosen = self._chosen.get(key)
         if chosen is not None and chosen.org_state is org_state and chosen.fleet is known:
             return chosen
-        ids, count = [], 0
+        ids, healed_count, retired_count = [], 0, 0
         for runner_id in sorted(known):
             evidence = known[runner_id]
             if not evidence.registered:  # deliveries named it: it may be GitHub's, or of another scope
                 continue
             if pool is not None and org_state.view.pool(evidence) != pool:
                 continue
-            may_have_healed = evidence.successor is not None
-            if state is None and healed is None and not may_have_healed:
+            if state is None and healed is None and not may_be_past(evidence):
                 ids.append(runner_id)
                 continue
             verdict = org_state.view.verdict(evidence, now)
             has_healed = is_healed(evidence, verdict)
             if state in (None, verdict.state) and healed in (None, has_healed):
-                ids.append(runner_id)
-                count += has_healed
-        self._chosen[key] = chosen = FleetSelection(org_state, known, ids, count)
+                healed_count += has_healed
+                retired_count += verdict.state is State.RETIRED
+                if with_past or not is_past(evidence, verdict, now):
+                    ids.append(runner_id)
+        self._chosen[key] = chosen = FleetSelection(org_state, known, ids, healed_count, retired_count)
         return chosen
 
     async def termination(self, org: str, name: str, now: float) -> Termination:
@@ -356,6 +373,13 @@ class FleetReader:
             if outcome.death is None and after is not None:
                 outcomes[job.id] = outcome._replace(runner_after=after)
         return outcomes
+
+    async def later_attempts(
+        self, org_state: OrgState, jobs: Sequence[Job], queue: JobQueue
+    ) -> Mapping[int, LaterAttempt]:
+        """Returns the latest attempts of jobs that failed and were run again, by id; errors as of `job_outcomes`."""
+        known = (*queue.inputs.jobs, *queue.inputs.ended)
+        return await load_later_attempts(self._stores, org_state.installation, jobs, known, queue.now)
 
     async def objects(self, org_state: OrgState, now: float) -> dict[str, list[EphemeralRunner]]:
         """Returns EphemeralRunners by namespace, for the org's namespaces with a fresh watch snapshot."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -30,9 +31,6 @@ from ghapp.untrusted_text import shell_command
 from ghapp.workflow_jobs.documents import JobDocument, list_order
 from ghapp.workflow_jobs.job import SHORTEST_SHA, JobOrigin, JobSearch, PullReference, is_sha
 from ghapp.workflow_jobs.reason import STUCK
-
-STATE_OF_PAGE = {"failed": "over"}
-"""The states of a job that the page can be asked for, by those of the command that it has not."""
 
 SHOWN, PRINTED = 20, 100
 """Jobs of a table, of which a terminal shows the first rows, and of JSON, without `--limit`."""
@@ -99,7 +97,7 @@ def jobs(
         message = f"{sha!r} is not the id of a commit, or its first {SHORTEST_SHA} digits or more"
         raise click.BadParameter(message, param_hint="--sha")
     if web:
-        selected = {"pool": pool, "state": STATE_OF_PAGE.get(state or "", state), "text": runner or sha}
+        selected = {"pool": pool, "state": state, "text": runner or sha}
         selected |= {"branch": branch, "actor": actor}
         open_page(pages.selected("jobs", **selected) if (pages := links_of(org)) else links("").home)
         return
@@ -159,6 +157,8 @@ def why(org_and_job: tuple[str, ...], *, web: bool, output: CommandOutput) -> No
     organizations are known. A URL needs none: the organization, repository or enterprise whose runner took the job
     answers, and for a job that waits the organization.
 
+    Of a runner: `ghapp explain ORG NAME`.
+
     Example: ghapp why https://github.com/acme/api/actions/runs/41/job/42
     """
     *orgs, job_or_url = org_and_job
@@ -166,7 +166,7 @@ def why(org_and_job: tuple[str, ...], *, web: bool, output: CommandOutput) -> No
         raise click.UsageError(f"one ORG and one JOB_OR_URL, not {len(org_and_job)} arguments")
     reference = JobReference.parse(job_or_url)
     if reference is None:
-        message = f"{job_or_url!r} is neither the id nor the URL of a job or of a run{_see_jobs(job_or_url)}"
+        message = f"{job_or_url!r} is neither the id nor the URL of a job or of a run{_see(job_or_url, *orgs)}"
         raise click.BadParameter(message, param_hint="JOB_OR_URL")
     org = orgs[0] if orgs else reference.scope or None
 
@@ -195,10 +195,13 @@ def why(org_and_job: tuple[str, ...], *, web: bool, output: CommandOutput) -> No
     show(job_explanations(found, lambda each: PageLinks(page_url, each["org"]).job(each["job_id"])))
 
 
-def _see_jobs(text: str) -> str:
-    """Returns which command lists the jobs of a pull request or of a commit; empty for another text."""
+def _see(text: str, org: str = "ORG") -> str:
+    """Returns which command lists the jobs of a pull request or of a commit, or explains the runner of that name."""
     option = "--pull" if PullReference.parse(text) else "--sha" if is_sha(text) else ""
-    return f"; its jobs: `{shell_command('ghapp', 'jobs', option, text)}`" if option else ""
+    if option:
+        return f"; its jobs: `{shell_command('ghapp', 'jobs', option, text)}`"
+    is_name = re.fullmatch(r"[\w.-]+", text) is not None
+    return f"; a runner of that name: `{shell_command('ghapp', 'explain', org, text)}`" if is_name else ""
 
 
 def _page_of(jobs: Sequence[Mapping[str, Any]]) -> str | None:

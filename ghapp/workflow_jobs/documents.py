@@ -7,7 +7,17 @@ from typing import Literal, TypedDict
 
 from ghapp.deaths.cause import HAPPENED, Cause
 from ghapp.deaths.death import Death
-from ghapp.deaths.job_outcome import NOTHING_KNOWN, FailedBy, JobOutcome, JobStep, failed_by, job_summary, next_steps
+from ghapp.deaths.job_outcome import (
+    NOTHING_KNOWN,
+    FailedBy,
+    JobOutcome,
+    JobStep,
+    LaterAttempt,
+    failed_by,
+    job_summary,
+    next_steps,
+    run_again_as,
+)
 from ghapp.deaths.job_story import StoryEvent, StoryStep, how_known, job_story
 from ghapp.deaths.rerun import Rerun, RerunState
 from ghapp.deaths.texts import last_line
@@ -66,6 +76,19 @@ class JobRerunDocument(TypedDict):
     job_id: int | None
 
 
+class LaterAttemptDocument(TypedDict):
+    """The latest attempt of a job that was run again, by ghapp or at GitHub.
+
+    `at` is when it was queued or, where no delivery of it has come, requested; `job_id` is then null, and `text`, which
+    has where it is, or how it ended, empty.
+    """
+
+    attempt: int
+    job_id: int | None
+    at: Timestamp | None
+    text: str
+
+
 def list_order(
     state: str, *, is_stuck: bool, queued_at: float, latest_at: float, job_id: int
 ) -> tuple[int, bool, float, int]:
@@ -93,7 +116,9 @@ class JobDocument(TypedDict):
     it, and `actor` is that of the earlier attempt. `rerun_by` is null for other jobs.
     `pool` is empty if no pool has its labels: none is configured for them, and no runner has them. `next` is what to
     do, also about a job that waits, as `why` has it. `summary` is how its runner died or what it failed by, and whether
-    it runs again; null if it did not fail, or no runner took it. `failed_by` is null unless it failed.
+    it runs again; of a job that ended without a runner how long it waited, and why; null if it did not fail.
+    `failed_by` is null unless it failed. `waited_for` is the last reason for which the job waited, once it waits no
+    more; null if that is not known: a wait of less than half a minute is not recorded.
     """
 
     job_id: int
@@ -116,8 +141,10 @@ class JobDocument(TypedDict):
     conclusion: str | None
     runner: str | None
     why: WhyDocument | None
+    waited_for: str | None
     death: JobDeathDocument | None
     rerun: JobRerunDocument | None
+    later_attempt: LaterAttemptDocument | None
     summary: str | None
     failed_by: FailedBy | None
     story: list[StoryEventDocument]
@@ -175,8 +202,10 @@ def job_document(queue: JobQueue, job: Job, outcome: JobOutcome = NOTHING_KNOWN)
         "conclusion": job.conclusion or None,
         "runner": job.runner_name,
         "why": why_document(why),
+        "waited_for": job.waited_for or None,
         "death": None if outcome.death is None else _death(outcome.death),
         "rerun": None if outcome.rerun is None else _rerun(outcome.rerun, outcome.attempts),
+        "later_attempt": _later_attempt(run_again_as(job, outcome, queue.now)),
         "summary": None if summary is None else str(summary),
         "failed_by": failed_by(job, outcome, queue.now),
         "story": [_event(each) for each in job_story(job, queue.existing_pool(job), why, outcome, queue.now)],
@@ -207,6 +236,12 @@ def _rerun(rerun: Rerun, attempts: Iterable[Job]) -> JobRerunDocument:
         "why": rerun.why,
         "job_id": next((each.id for each in attempts if each.attempt == number), None),
     }
+
+
+def _later_attempt(found: LaterAttempt | None) -> LaterAttemptDocument | None:
+    if found is None:
+        return None
+    return {"attempt": found.attempt, "job_id": found.job_id, "at": _time(found.at), "text": found.where}
 
 
 def _event(event: StoryEvent) -> StoryEventDocument:

@@ -59,7 +59,8 @@ class Job(NamedTuple):
     deploys: bool = False
     """True if the job deploys to an environment, or waited for an approval, as its deliveries report."""
     waited_for: str = ""
-    """The last `QueueReason` for which it waited before a runner took it; empty if it waited briefly, or not known."""
+    """The last `QueueReason` for which it waited before a runner took it, or before it ended without one; empty if it
+    waited briefly, or not known."""
     head_branch: str = ""
     actor: str = ""
     """Login of who triggered the run, as the sender of the job's deliveries; empty if no delivery reported it.
@@ -69,6 +70,8 @@ class Job(NamedTuple):
     """When GitHub made the delivery that shows a job as queued; None if that is not known, and of other jobs."""
     rerun_by: str = ""
     """Who requested this attempt from ghapp, a login or `auto`; empty for others."""
+    lacked_labels: tuple[str, ...] = ()
+    """Labels that no runner had, if it waited for that as `waited_for` has it."""
 
 
 _STATUSES: Mapping[str, Literal["queued", "running", "over"]] = {
@@ -177,6 +180,11 @@ def configured_pool(job: Job, runner: Evidence | None, rules: Iterable[PoolRule]
     rules = tuple(rules)
     labels = runner.labels if runner is not None and runner.labels else job.labels
     return metric_pool(pool_of(labels, (), rules), rules)
+
+
+def was_taken(job: Job) -> bool:
+    """True if a runner took the job."""
+    return job.status == "running" or job.started_at is not None or job.runner_id is not None
 
 
 def was_hosted(job: Job) -> bool:

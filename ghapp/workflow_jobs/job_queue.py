@@ -174,6 +174,13 @@ class JobQueue:
         # A pool's label is among them: its runners will have GitHub's own labels, too.
         return [label for label in unknown if label.lower() not in GENERIC_LABELS]
 
+    def lacking_labels(self, job: Job) -> list[str]:
+        """Returns the labels of a job for which no runner has all of its labels; of those, the unknown ones if any are.
+
+        Empty if a runner has each of them: then no runner has all.
+        """
+        return self.unknown_labels(job) or missing_labels(job.labels, self.runner_labels)
+
     def nearest_labels(self, job: Job) -> dict[str, str]:
         """Returns, by label of a job that nothing has, the label of a runner or a pool that was probably meant.
 

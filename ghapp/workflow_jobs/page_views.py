@@ -11,7 +11,15 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 from urllib.parse import urlencode
 
-from ghapp.deaths.job_outcome import JobOutcome, JobSummary, job_summary, next_steps
+from ghapp.deaths.job_outcome import (
+    NOT_TO_REPEAT,
+    JobOutcome,
+    JobSummary,
+    LaterAttempt,
+    job_summary,
+    next_steps,
+    wait_text,
+)
 from ghapp.deaths.job_story import StoryStep, job_story
 from ghapp.web.pages.views.paging import Paging, choice_of, filter_of, page_of, paged, pool_note, query_string, text_of
 from ghapp.web.pages.views.wording import Moment, exact, moment, page_duration, web_address
@@ -31,6 +39,9 @@ OPEN = ""
 EVERY = "all"
 UNSERVED = "unserved"
 """Queued jobs that cannot start by themselves."""
+
+FAILED = "failed"
+"""Jobs that are over and did not succeed."""
 
 NO_DEATHS: Mapping[int, str] = {}
 
@@ -88,12 +99,29 @@ class JobsQuery(NamedTuple):
         )
 
 
+class ListedJobs(NamedTuple):
+    """Jobs of a list by id, and the latest attempts of those of them that were run again."""
+
+    jobs: Mapping[int, Job]
+    later: Mapping[int, LaterAttempt]
+
+
+class LaterLine(NamedTuple):
+    """The latest attempt of a job that was run again. `text`: its number; `where`: empty if that is not known."""
+
+    at: Moment | None
+    text: str
+    where: str
+    job_id: int | None
+
+
 class JobRow(NamedTuple):
     """A row. `mark` is the class of its state; `note`: why it waits, or its conclusion; `step`: what to do.
 
-    `branch_query` selects the jobs of its branch; empty without one. `labels` are shown of a job that no pool has.
+    `branch_query` selects all jobs of its branch; empty without one. `labels` are shown of a job that no pool has.
     `again`: who had ghapp run the job again; empty for others. `death` is the address of its runner's death, relative
     to the list of deaths; empty if the runner did not die. `step_failed`: it did not, and a step of the job failed.
+    `later` is None unless the job failed and was run again.
     """
 
     id: int
@@ -119,6 +147,7 @@ class JobRow(NamedTuple):
     lasted: str
     death: str
     step_failed: bool
+    later: LaterLine | None = None
 
 
 class PoolRow(NamedTuple):
@@ -148,6 +177,11 @@ class JobsPageView(NamedTuple):
     paging: Paging
 
     @property
+    def run_again_ids(self) -> tuple[int, ...]:
+        """The ids of the listed jobs that are over, and may have been run again."""
+        return tuple(each.id for each in self.rows if each.state == "over")
+
+    @property
     def pool_note(self) -> str:
         """Which pools there are, if the selected one is not among them."""
         return pool_note(self.query.pool, self.pool_names)
@@ -156,7 +190,7 @@ class JobsPageView(NamedTuple):
 def read_query(given: Mapping[str, str]) -> JobsQuery:
     """Returns the query of an address; raises UnknownValueError for a filter that does not exist."""
     return JobsQuery(
-        state=choice_of(given, "state", (*JOB_STATES, UNSERVED, EVERY), OPEN),
+        state=choice_of(given, "state", (*JOB_STATES, UNSERVED, FAILED, EVERY), OPEN),
         pool=filter_of(given, "pool"),
         text=text_of(given),
         page=page_of(given),
@@ -221,9 +255,27 @@ def jobs_page(
         rows=tuple(_row(each, explain(board.queue, each.job), deaths.get(each.job.id, ""), now) for each in rows),
         pools=tuple(_pool(each, now) for each in board.pools),
         pool_names=tuple(sorted(board.queue.pool_names)),
-        hidden=0 if query.selects or query.state == "over" else open_jobs[False],
+        hidden=0 if query.selects or query.state in ("over", FAILED) else open_jobs[False],
         paging=paging,
     )
+
+
+def with_later(view: JobsPageView, listed: ListedJobs, now: float) -> JobsPageView:
+    """Returns the page with when and where each of its jobs was run again."""
+    rows = (each._replace(later=later_line(listed.later.get(each.id), now)) for each in view.rows)
+    return view._replace(rows=tuple(rows))
+
+
+def later_line(found: LaterAttempt | None, now: float) -> LaterLine | None:
+    """Returns the line of a later attempt."""
+    if found is None:
+        return None
+    return LaterLine(moment(found.at, now), f"attempt {found.attempt}", found.where, found.job_id)
+
+
+def branch_query(branch: str) -> str:
+    """Returns the query of all jobs of a branch; empty without one."""
+    return urlencode({"state": EVERY, "branch": branch}) if branch else ""
 
 
 def name_of(job: Job) -> str:
@@ -247,6 +299,9 @@ def _matches(line: JobLine, query: JobsQuery) -> bool:
     elif query.state == UNSERVED:
         if not line.stuck:
             return False
+    elif query.state == FAILED:
+        if line.state != "over" or line.job.conclusion in ("", *NOT_TO_REPEAT):
+            return False
     elif query.state not in (EVERY, line.state):
         return False
     if (query.pool and line.pool != query.pool) or not query.origin.matches(line.job):
@@ -265,7 +320,7 @@ def _row(line: JobLine, why: QueueExplanation | None, death: str, now: float) ->
         name=name_of(job),
         repository=job.repository,
         branch=job.head_branch,
-        branch_query=urlencode({"branch": job.head_branch}) if job.head_branch else "",
+        branch_query=branch_query(job.head_branch),
         sha=job.head_sha[:SHORTEST_SHA],
         actor=job.actor,
         again=again_text(job.rerun_by, job.actor),
@@ -295,7 +350,8 @@ def _note(line: JobLine, why: QueueExplanation | None) -> str:
         return sentence(why.text)
     if line.state == "queued":
         return HELD if line.job.waiting else "GitHub has assigned no runner yet."
-    return line.job.conclusion.replace("_", " ") if line.state == "over" else ""
+    conclusion = line.job.conclusion.replace("_", " ")
+    return (wait_text(line.job) or conclusion) if line.state == "over" else ""
 
 
 def _lasted(line: JobLine) -> str:
@@ -335,7 +391,7 @@ class WhyView(NamedTuple):
 class StoryLine(NamedTuple):
     """One event of the job's story; `at` is None if it is not known when it happened.
 
-    `job_id`: of the later attempt that it is about; None if it is about none.
+    `job_id`: of the other attempt that it is about; None if it is about none.
     """
 
     at: Moment | None

@@ -7,7 +7,7 @@ from ghapp.deaths.store import identity
 from ghapp.web.pages.page import NoSuchPageError, Page, Values, Visit, is_live_part
 from ghapp.web.pages.views.history import span_named
 from ghapp.workflow_jobs.job import JobOrigin
-from ghapp.workflow_jobs.page_views import EVERY, JobsQuery, job_page, jobs_page, read_query
+from ghapp.workflow_jobs.page_views import EVERY, JobsQuery, job_page, jobs_page, read_query, with_later
 from ghapp.workflow_jobs.texts import KNOWN_JOBS
 
 
@@ -17,6 +17,7 @@ async def _list(visit: Visit) -> Values:
     deaths = {each.job.id: address_of(each) for each in reversed(lines) if each.job is not None}
     matching = await data.find_jobs(org_state, board.queue, query.text)
     page = jobs_page(board, query, visit.reads, visit.clock(), deaths, matching)
+    page = with_later(page, await data.listed_jobs(org_state, page.run_again_ids), visit.clock())
     chart = None if is_live_part(visit.request) else await data.wait_chart(org_state, span_named("day"))
     mine = "" if visit.visitor.has_key else JobsQuery(EVERY, origin=JobOrigin(actor=visit.visitor.name)).address()
     return {"page": page, "view": chart, "mine": mine}
@@ -27,7 +28,8 @@ async def _one(visit: Visit) -> Values:
     job = await data.job(org_state, visit.number("job_id"))
     if job is None or not visit.reads(job.repository):
         raise NoSuchPageError(
-            f"This job is not known, or is of a repository that GitHub does not show to you: {KNOWN_JOBS}. "
+            f"This job is not known in {org_state.installation.org}: {KNOWN_JOBS}. It may be of another organization, "
+            "or of a repository that GitHub does not show to you. "
             'The page "Jobs" lists the present ones, and finds earlier ones by runner, commit or pull request.'
         )
     queue = (await data.board(org_state)).queue

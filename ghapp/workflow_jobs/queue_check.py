@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ghapp.workflow_jobs.job import Job, is_over
+from ghapp.workflow_jobs.job import Job, is_over, was_taken
 from ghapp.workflow_jobs.job_queue import JobQueue
 from ghapp.workflow_jobs.reason import STUCK, QueueReason
 
@@ -59,8 +59,11 @@ class FollowedJob(NamedTuple):
         name: its name.
         html_url: its page.
         left_at: when it stopped waiting: it started, or ended; None while it waits.
-        started: True if it started.
+        started: True if a runner took it.
         workflow: the name of its workflow.
+        conclusion: as GitHub names it, if it ended without a runner; empty if no delivery reported its end.
+        waited_for: the last reason for which it waited, see `Job`.
+        lacked_labels: as of `Job`.
     """
 
     id: int
@@ -70,6 +73,9 @@ class FollowedJob(NamedTuple):
     left_at: float | None = None
     started: bool = False
     workflow: str = ""
+    conclusion: str = ""
+    waited_for: str = ""
+    lacked_labels: tuple[str, ...] = ()
 
 
 class QueueCheck(NamedTuple):
@@ -87,6 +93,7 @@ class QueueCheck(NamedTuple):
         setback: why the last attempt to post failed; empty if it did not.
         again_at: GitHub is not asked before this.
         more: how many further jobs of the commit wait.
+        overflowed: True if ever more than `MOST_JOBS` waited: then the jobs that it follows are not all that did.
     """
 
     repository: str
@@ -100,6 +107,7 @@ class QueueCheck(NamedTuple):
     setback: str = ""
     again_at: float = 0.0
     more: int = 0
+    overflowed: bool = False
 
 
 def place_of(repository: str, sha: str) -> str:
@@ -141,7 +149,7 @@ def checks_to_follow(queue: JobQueue, known: Mapping[str, QueueCheck], limits: Q
             found[place] = _following(check, jobs)
         elif any(is_due(queue, job, limits) for job in jobs):
             begun = check or QueueCheck(jobs[0].repository, jobs[0].head_sha)
-            found[place] = _following(begun._replace(jobs=(), over=False), jobs)
+            found[place] = _following(begun._replace(jobs=(), over=False, overflowed=False), jobs)
     for place, check in known.items():
         if not check.over and place not in found:
             found[place] = check._replace(more=0)
@@ -156,7 +164,11 @@ def _following(check: QueueCheck, jobs: Sequence[Job]) -> QueueCheck:
     waiting = {job.id for job in jobs}
     kept = sorted(followed.values(), key=lambda each: (each.id not in waiting, each.queued_at, each.id))[:MOST_JOBS]
     more = len(waiting.difference(each.id for each in kept))
-    return check._replace(jobs=tuple(sorted(kept, key=lambda each: (each.queued_at, each.id))), more=more)
+    return check._replace(
+        jobs=tuple(sorted(kept, key=lambda each: (each.queued_at, each.id))),
+        more=more,
+        overflowed=check.overflowed or len(followed) > MOST_JOBS,
+    )
 
 
 def unknown_jobs(check: QueueCheck, queue: JobQueue) -> list[int]:
@@ -180,12 +192,19 @@ def with_outcomes(check: QueueCheck, known: Iterable[Job | None], ids: Sequence[
 
 
 def _left(followed: FollowedJob, job: Job | None, now: float) -> FollowedJob:
-    if job is not None and job.started_at is not None:
-        return followed._replace(left_at=job.started_at, started=True)
-    if job is not None and job.status == "queued" and not is_over(job, now):  # a late delivery, or an approval
+    if job is None:
+        return followed._replace(left_at=now)
+    if job.status == "queued" and not is_over(job, now):  # a late delivery, or an approval
         return followed
-    ended_at = None if job is None else job.ended_at
-    return followed._replace(left_at=now if ended_at is None else ended_at)
+    is_taken = was_taken(job)
+    left_at = job.started_at if is_taken else job.ended_at
+    return followed._replace(
+        left_at=now if left_at is None else left_at,
+        started=is_taken,
+        conclusion="" if is_taken else job.conclusion,
+        waited_for=job.waited_for,
+        lacked_labels=job.lacked_labels,
+    )
 
 
 def is_done(check: QueueCheck) -> bool:

@@ -28,6 +28,7 @@ from typing import NamedTuple
 
 from ghapp.workflow_jobs.capacity import NOT_ASSIGNED_SECONDS, Capacity
 from ghapp.workflow_jobs.job import Job
+from ghapp.workflow_jobs.labels import labels_text
 
 
 class QueueReason(StrEnum):
@@ -60,6 +61,38 @@ STUCK = frozenset(
 
 UNSERVED = STUCK | {QueueReason.RUNNERS_LOST}
 """No online runner can take the job."""
+
+
+_WAITED_FOR = {
+    QueueReason.NO_RUNNER_WITH_LABELS: "no runner had its labels",
+    QueueReason.GROUP_EXCLUDES_REPOSITORY: "the runner group excluded its repository",
+    QueueReason.POOL_PAUSED: "its pool's runners were lost, and remediation was paused",
+    QueueReason.FUSE_STOPPED: "its pool's runners were lost, and the fuse was stopped",
+    QueueReason.RUNNERS_LOST: "its pool's runners were lost",
+    QueueReason.RUNNERS_OFFLINE: "its pool's runners were offline",
+    QueueReason.RUNNERS_TOO_OLD: "its pool's runners were too old to get jobs",
+    QueueReason.ALL_BUSY: "all runners of its pool were busy",
+    QueueReason.NOT_ASSIGNED: "runners were idle, and GitHub assigned none",
+}
+
+
+def waited_for_text(reason: str, lacked_labels: Sequence[str] = ()) -> str:
+    """Returns what a job waited for that waits no more, as a part of a sentence; empty if that is not known.
+
+    Args:
+        reason: the recorded one; another version's is returned as it is.
+        lacked_labels: those of the job that no runner had.
+    """
+    if reason == QueueReason.NO_RUNNER_WITH_LABELS and lacked_labels:
+        return f"no runner had the {labels_text(lacked_labels)}"
+    return _WAITED_FOR.get(QueueReason(reason), "") if reason in set(QueueReason) else reason
+
+
+class WaitReason(NamedTuple):
+    """Why a queued job waits, as it is recorded: a `QueueReason`, and the labels of the job that no runner has."""
+
+    reason: str
+    lacked_labels: tuple[str, ...] = ()
 
 
 RECORDED_AFTER_SECONDS = NOT_ASSIGNED_SECONDS / 2

@@ -19,8 +19,10 @@ from ghapp.store import keys
 from ghapp.store.codec import Codec
 from ghapp.store.metric_counters import COUNT, history_field, other_history_field
 from ghapp.store.quarantine import Member, PlainReader, RecordReader
+from ghapp.untrusted_text import one_line
 from ghapp.workflow_jobs.job import Job, JobSearch, PullReference, is_sha, was_hosted
 from ghapp.workflow_jobs.queue_check import QueueCheck
+from ghapp.workflow_jobs.reason import WaitReason
 from ghapp.workflow_jobs.runner_groups import RunnerGroups
 
 _jobs = Codec("job", Job, unknown={frozenset({"queued", "running", "over"}): "queued"})
@@ -268,8 +270,8 @@ class Demand:
             await self._record_script(keys=named, args=args)
         await self._remember_taken(installation, jobs)
 
-    async def note_reasons(self, installation: int, reasons: Mapping[int, str], known: Collection[int]) -> None:
-        """Records why queued jobs wait, so that it is still known when a runner took them.
+    async def note_reasons(self, installation: int, reasons: Mapping[int, WaitReason], known: Collection[int]) -> None:
+        """Records why queued jobs wait, so that it is still known when a runner took them, or they ended without one.
 
         Args:
             installation: the installation.
@@ -278,27 +280,33 @@ class Demand:
         """
         key = keys.waits(installation)
         stored: Any = await self._redis.hgetall(key)
-        recorded = {int(job_id): reason.decode() for job_id, reason in stored.items()}
-        changed = {job_id: reason for job_id, reason in reasons.items() if recorded.get(job_id) != reason}
+        recorded = {int(job_id): row for job_id, row in stored.items()}
+        rows = {job_id: _wait_row(reason) for job_id, reason in reasons.items()}
+        changed = {job_id: row for job_id, row in rows.items() if recorded.get(job_id) != row}
         ended = recorded.keys() - set(known)
         if not changed and not ended:
             return
         async with self._redis.pipeline(transaction=True) as pipe:
             if changed:
-                pipe.hset(key, mapping={str(job_id): reason for job_id, reason in changed.items()})
+                pipe.hset(key, mapping={str(job_id): row for job_id, row in changed.items()})
             if ended:
                 pipe.hdel(key, *map(str, ended))
             pipe.expire(key, WAITS_SECONDS)
             await pipe.execute()
 
     async def _with_reasons(self, installation: int, jobs: Sequence[Job]) -> list[Job]:
-        """Returns the jobs; those that were taken have the last recorded reason for which they waited."""
-        taken = [str(job.id) for job in jobs if job.started_at is not None]
-        if not taken:
+        """Returns the jobs; those that do not wait any more have the last recorded reason for which they waited."""
+        waited = [job.id for job in jobs if job.status != "queued"]
+        if not waited:
             return list(jobs)
-        rows: Any = await self._redis.hmget(keys.waits(installation), taken)
-        reasons = {job_id: row.decode() for job_id, row in zip(taken, rows, strict=True) if row is not None}
-        return [job._replace(waited_for=reasons.get(str(job.id), job.waited_for)) for job in jobs]
+        rows: Any = await self._redis.hmget(keys.waits(installation), list(map(str, waited)))
+        reasons = {job_id: _wait_reason(row) for job_id, row in zip(waited, rows, strict=True) if row is not None}
+        return [
+            job._replace(waited_for=found.reason, lacked_labels=found.lacked_labels)
+            if (found := reasons.get(job.id)) is not None
+            else job
+            for job in jobs
+        ]
 
     async def _remember_taken(self, installation: int, jobs: Iterable[Job]) -> None:
         taken = {
@@ -342,22 +350,24 @@ class Demand:
         members: Any = await self._redis.zrevrangebyscore(key, "+inf", since, 0, MOST_OVER)
         return await self._ended(installation, [member.split()[0].decode() for member in members])
 
-    async def find_ended(self, installation: int, search: JobSearch) -> list[Job]:
-        """Returns the jobs that ended within 30 days and match a search by runner, commit or run; no hosted ones.
+    async def find_ended(self, installation: int, *searches: JobSearch) -> list[Job]:
+        """Returns the jobs that ended within 30 days and match one of the searches, in two round trips; no hosted ones.
 
-        Up to `MOST_FOUND` are read, the latest by id.
+        A search is by runner, commit or run. Up to `MOST_FOUND` jobs are read, the latest by id.
         """
-        ids = set[bytes]()
-        for sha in (search.sha,) if search.commits is None else search.commits:
-            sets = [
-                f"{keys.ended_by(installation, kind)}:{bucket}"
-                for kind, bucket in zip(_KINDS, _buckets(search.runner, sha, search.run_id), strict=True)
-                if bucket != _NO_BUCKET
-            ]
-            found: Any = await self._redis.sinter(sets) if sets else ()
-            ids |= set(found)
-        latest = sorted(map(int, ids), reverse=True)[:MOST_FOUND]
-        return [job for job in await self._ended(installation, list(map(str, latest))) if search.matches(job)]
+        async with self._redis.pipeline(transaction=False) as pipe:
+            for search in searches:
+                for sha in (search.sha,) if search.commits is None else search.commits:
+                    buckets = zip(_KINDS, _buckets(search.runner, sha, search.run_id), strict=True)
+                    sets = [
+                        f"{keys.ended_by(installation, kind)}:{each}" for kind, each in buckets if each != _NO_BUCKET
+                    ]
+                    if sets:
+                        pipe.sinter(sets)
+            found: Any = await pipe.execute()
+        latest = sorted(map(int, set[bytes]().union(*found)), reverse=True)[:MOST_FOUND]
+        jobs = await self._ended(installation, list(map(str, latest)))
+        return [job for job in jobs if any(search.matches(job) for search in searches)]
 
     async def note_pull(self, installation: int, pull: PullReference, sha: str, now: float) -> None:
         """Records that a commit is the head of a pull request."""
@@ -412,6 +422,17 @@ class Demand:
             found = await pipe.execute()
         return {job_id for job_id, *each in zip(asked, found[::2], found[1::2], strict=True) if any(each)}
 
+    async def some(self, installation: int, ids: Collection[int]) -> dict[int, Job]:
+        """Returns those of these jobs that are queued, running, or over for less than 30 days, by id."""
+        if not ids:
+            return {}
+        key, fields = keys.jobs(installation), list(map(str, ids))
+        rows: Any = await self._redis.hmget(key, fields)
+        present = {field: row for field, row in zip(fields, rows, strict=True) if row is not None}
+        jobs = [*(await self._read.many(key, present)).values()]
+        jobs += await self._ended(installation, [field for field in fields if field not in present])
+        return {job.id: job for job in jobs}
+
     async def one(self, installation: int, job_id: int) -> Job | None:
         """Returns a job that is queued, running, or over for less than 30 days; None if it is unknown."""
         key, over_key, field = keys.jobs(installation), f"{keys.over(installation)}:{job_id}", str(job_id)
@@ -431,6 +452,17 @@ def _encoded(job: Job) -> bytes:
     texts = {name: getattr(job, name)[:LONGEST_TEXT] for name in cut}
     labels = tuple(label[:LONGEST_TEXT] for label in job.labels[:MOST_LABELS])
     return _jobs.encode(job._replace(labels=labels, **texts))
+
+
+def _wait_row(reason: WaitReason) -> bytes:
+    """Returns the record of why a job waits, with a bound: the reason and the labels, a line each."""
+    labels = (one_line(label, LONGEST_TEXT) for label in reason.lacked_labels[:MOST_LABELS])
+    return "\n".join((reason.reason, *labels)).encode()
+
+
+def _wait_reason(row: bytes) -> WaitReason:
+    reason, *labels = row.decode().split("\n")
+    return WaitReason(reason, tuple(labels))
 
 
 def _date(at: float | None) -> str:

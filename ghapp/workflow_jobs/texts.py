@@ -10,7 +10,7 @@ import hashlib
 import json
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from ghapp.deaths.rerun import AUTO
 from ghapp.report.check_run import LONGEST, Conclusion, Report
@@ -24,7 +24,7 @@ from ghapp.workflow_jobs.job import SHORTEST_SHA, Job
 from ghapp.workflow_jobs.job_queue import JobQueue
 from ghapp.workflow_jobs.labels import labels_text
 from ghapp.workflow_jobs.queue_check import REFRESH_SECONDS, FollowedJob, QueueCheck
-from ghapp.workflow_jobs.reason import STUCK, UNSERVED, QueueReason
+from ghapp.workflow_jobs.reason import STUCK, UNSERVED, QueueReason, waited_for_text
 
 QUEUE_CHECK = "Runner queue"
 """The check run's name."""
@@ -121,6 +121,8 @@ def queue_report(check: QueueCheck, queue: JobQueue, page: JobPage = no_page) ->
     worst = min(found, key=lambda each: each.reason not in STUCK, default=None)
     unserved = [each for each in waiting if (why := explained.get(each.id)) is not None and why.reason in UNSERVED]
     parts = [_first_sentence(check, unserved, waiting, queue.now)]
+    if outcomes := _outcomes(each for each in check.jobs if each.left_at is not None):
+        parts[0] += f" Of the jobs that waited while this check was open, {outcomes}."
     if worst is not None:
         parts.append(f"**{_sentence(worst.text)}** ({code(worst.reason)})")
         if _is_private(check, queue) or worst.reason in FOR_EVERYONE:
@@ -280,32 +282,51 @@ def _is_link(url: str) -> bool:
 
 
 def _completed(check: QueueCheck, page: JobPage) -> Report:
-    """Renders how long each job waited. Neutral: whether the jobs succeed is shown by themselves."""
-    waits = [max(0.0, (each.left_at or 0.0) - each.queued_at) for each in check.jobs]
-    started = [each.started for each in check.jobs]
-    longest = duration(max(waits, default=0.0))
-    jobs = "The job" if len(waits) == 1 else f"{len(waits)} jobs"
-    if all(started):
-        title = f"{jobs} started; the longest wait was {longest}" if len(waits) > 1 else f"Started after {longest}"
-    elif any(started):
-        title = f"{sum(started)} of {len(waits)} jobs started; the longest wait was {longest}"
+    """Renders how long each job waited, and why. Neutral: whether the jobs succeed is shown by themselves."""
+    waits = [_waited(each) for each in check.jobs]
+    longest, (only, *others) = duration(max(waits)), check.jobs
+    if others:
+        which = f"More than {len(waits)} jobs waited; of these" if check.overflowed else f"{len(waits)} jobs waited"
+        title = f"{which}: {_outcomes(check.jobs)}; the longest wait was {longest}"
     else:
-        title = f"{jobs} ended without a runner after {longest}"
-    head = heading("Job", "Queued", "Waited", "Outcome")
+        title = f"{'Started' if only.started else f'The job {_without_runner(only)}'} after {longest}"
+    head = heading("Job", "Queued", "Waited", "Waited because", "Outcome")
     rows = (_outcome(each, waited, page) for each, waited in zip(check.jobs, waits, strict=True))
     return Report(
         title=title,
-        summary=f"No job of {code(check.repository)} at this commit waits for a self-hosted runner any more.",
+        summary=f"No job of {code(check.repository)} at this commit waits for a self-hosted runner any more. "
+        "Counted are the jobs of the commit that waited while this check was open; jobs that started before are not.",
         text=cut(head, rows, len(waits), ROOM, "jobs"),
         conclusion=Conclusion.NEUTRAL,
         actions=(),
     )
 
 
+def _waited(followed: FollowedJob) -> float:
+    return max(0.0, (followed.left_at or 0.0) - followed.queued_at)
+
+
+def _outcomes(jobs: Iterable[FollowedJob]) -> str:
+    """Returns how many jobs that wait no more started, and how many did not; empty without any."""
+    counts = Counter("started" if each.started else _without_runner(each) for each in jobs)
+    return ", ".join(f"{counts[outcome]} {outcome}" for outcome in _OUTCOMES if counts[outcome])
+
+
+_ENDED, _NOT_KNOWN = "ended without a runner", "left the queue without a known end"
+_OUTCOMES = ("started", _ENDED, _NOT_KNOWN)
+
+
+def _without_runner(followed: FollowedJob) -> str:
+    return _ENDED if followed.conclusion else _NOT_KNOWN
+
+
 def _outcome(followed: FollowedJob, waited: float, page: JobPage) -> str:
-    outcome, own = "started" if followed.started else "ended without a runner", page(followed.id)
+    outcome, own = "started" if followed.started else _without_runner(followed), page(followed.id)
     linked = outcome if own is None else f"[{outcome}]({own})"
-    return row(_name(followed), time_of(followed.queued_at), duration(waited), linked)
+    conclusion = f" ({code(followed.conclusion)})" if followed.conclusion else ""
+    why = waited_for_text(followed.waited_for, followed.lacked_labels)
+    queued = time_of(followed.queued_at)
+    return row(_name(followed), queued, duration(waited), _sentence(why) if why else NOTHING, f"{linked}{conclusion}")
 
 
 SECTION_ROOM = 12_000

@@ -33,7 +33,7 @@ from ghapp.workflow_jobs.queue_check import (
     unknown_jobs,
     with_outcomes,
 )
-from ghapp.workflow_jobs.reason import RECORDED_AFTER_SECONDS, QueueReason
+from ghapp.workflow_jobs.reason import RECORDED_AFTER_SECONDS, QueueReason, WaitReason
 from ghapp.workflow_jobs.runner_groups import RunnerGroups
 from ghapp.workflow_jobs.store import MOST_CHECKS
 from ghapp.workflow_jobs.texts import QUEUE_CHECK, QUIET_TOPIC, queue_report, reasons_digest
@@ -74,7 +74,7 @@ async def report_queue_of(context: JobContext, installation_id: int) -> dict[str
         queue = await _with_runner_groups(context, installation, queue)
         await context.demand.note_reasons(
             installation_id,
-            {job.id: reason.value for job in queue.queued if (reason := _lasting_reason(queue, job)) is not None},
+            {job.id: reason for job in queue.queued if (reason := _lasting_reason(queue, job)) is not None},
             {job.id for job in queue.inputs.jobs},
         )
         checks = context.queue_checks
@@ -97,8 +97,11 @@ async def report_queue_of(context: JobContext, installation_id: int) -> dict[str
     return outcomes
 
 
-def _lasting_reason(queue: JobQueue, job: Job) -> QueueReason | None:
-    return queue.reason(job) if queue.now - job.queued_at >= RECORDED_AFTER_SECONDS else None
+def _lasting_reason(queue: JobQueue, job: Job) -> WaitReason | None:
+    reason = queue.reason(job) if queue.now - job.queued_at >= RECORDED_AFTER_SECONDS else None
+    if reason is not QueueReason.NO_RUNNER_WITH_LABELS:
+        return None if reason is None else WaitReason(reason.value)
+    return WaitReason(reason.value, tuple(queue.lacking_labels(job)))
 
 
 async def _with_runner_groups(context: JobContext, installation: Installation, queue: JobQueue) -> JobQueue:

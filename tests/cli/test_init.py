@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from ghapp.pods.store import Pods
 from ghapp.settings import Settings
+from tests.cli.conftest import WATCHED
 from tests.cli.test_cli import one_line
 from tests.rules.builders import lost, online
+from tests.rules.pods.builders import pod, runner_object
+from tests.support.snapshots import record_snapshot
 
 pytestmark = pytest.mark.parametrize("known", ["Redis"], indirect=True)
 
@@ -33,6 +37,21 @@ async def test_runners_that_are_retired_or_healed_suggest_no_pool(known):
     shown = (await known.ask("init")).stdout
     assert "# 1 runner\n" in shown
     assert "departed" not in shown
+
+
+async def test_runners_whose_pods_are_watched_are_replaced_by_their_pods(known):
+    known.write_config(WATCHED + 'replacer = "none"\n')
+    assert 'replacer = "none"' in (await known.ask("init")).stdout
+    await record_snapshot(Pods(known.redis), "runners", [pod(name="linux-1")], [], known.now)
+    assert 'replacer = "pods"  ' in (await known.ask("init")).stdout
+    await record_snapshot(
+        Pods(known.redis), "runners", [pod(name="linux-1")], [runner_object(name="linux-1")], known.now
+    )
+    shown = (await known.ask("init")).stdout
+    assert 'replacer = "arc"  ' in shown
+    assert 'namespace = "runners"\n' in shown
+    await record_snapshot(Pods(known.redis), "runners", [pod(name="linux-1")], [], known.now - 3600)
+    assert 'replacer = "none"' in (await known.ask("init")).stdout, "it is not seen now"
 
 
 async def test_an_unknown_org_is_wrong_usage(known):

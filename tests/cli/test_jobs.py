@@ -119,6 +119,17 @@ async def test_a_failed_job_has_what_it_failed_by_in_its_row(known):
     assert " failure: a step failed " in (await known.ask("jobs", "--failed")).stdout
 
 
+async def test_a_job_that_ended_without_a_runner_has_what_it_waited_for(known):
+    waited = {"waited_for": "NoRunnerWithLabels", "lacked_labels": ("linux-4vpcu",)}
+    ended = job(known, 5, "over", 2100.0, ended_at=known.now - 60, conclusion="cancelled", **waited)
+    await Demand(known.redis).record(ACME, [ended])
+    assert " cancelled: waited for NoRunnerWithLabels\n" in (await known.ask("jobs", "--failed")).stdout
+    shown = " ".join((await known.ask("why", "acme", "5")).stdout.split())
+    assert shown.startswith("acme/api test (5): waited 34 min: no runner had the label linux-4vpcu; cancelled")
+    (found,) = (await known.json("why", "acme", "5"))["jobs"]
+    assert found["waited_for"] == "NoRunnerWithLabels"
+
+
 async def test_the_text_has_the_reason_and_the_number_of_jobs_not_shown(known):
     await three_jobs(known)
     shown = (await known.ask("jobs", "--sort", "age", "--limit", "2")).stdout
@@ -159,7 +170,7 @@ async def test_jobs_that_ended_are_listed_from_the_latest_on_and_those_that_fail
     [
         (["--queued"], "/orgs/acme/jobs?state=queued"),
         (["--unserved"], "/orgs/acme/jobs?state=unserved"),
-        (["--failed", "--pool", "gpu"], "/orgs/acme/jobs?pool=gpu&state=over"),
+        (["--failed", "--pool", "gpu"], "/orgs/acme/jobs?pool=gpu&state=failed"),
         (["--actor", "lisa"], "/orgs/acme/jobs?actor=lisa"),
         ([], "/orgs/acme/jobs"),
     ],
@@ -328,7 +339,7 @@ async def test_a_check_run_of_ours_names_the_jobs_that_it_is_about(known):
     [
         ("https://github.com/acme/api/pull/4", "; its jobs: `ghapp jobs --pull https://github.com/acme/api/pull/4`"),
         ("e" * 40, f"; its jobs: `ghapp jobs --sha {'e' * 40}`"),
-        ("main", "a job or of a run; see `ghapp why --help`"),
+        ("main/x", "a job or of a run; see `ghapp why --help`"),
     ],
     ids=["a pull request", "a commit", "neither"],
 )
@@ -465,6 +476,9 @@ async def test_each_later_attempt_has_who_requested_it(known):
         await Reruns(known.redis).keep(ACME, Rerun(number, 41, attempt, who, known.now - 390, RerunState.ACCEPTED))
     (found,) = (await known.json("why", "acme", "5"))["jobs"]
     assert "attempt 3 of the run is job 7, requested by lisa: queued" in [each["text"] for each in found["story"]]
+    assert found["later_attempt"].pop("at")[-1] == "Z"
+    assert found["later_attempt"] == {"attempt": 3, "job_id": 7, "text": "queued"}
+    assert (await known.ask("jobs", "--failed")).stdout.count("; run again as attempt 3 (job 7)") == 2
 
 
 async def test_control_characters_in_a_name_are_not_printed(known):
@@ -482,7 +496,9 @@ async def test_control_characters_in_a_name_are_not_printed(known):
         (("why", "1"), 2, "acme job or run 1: not known"),
         (("why", "acme", "1", "2"), 2, "not 3 arguments"),
         (("why", "https://github.com/globex/api/actions/runs/41/job/42"), 2, "not installed"),
-        (("why", "acme", "linux-1"), 2, "neither the id nor the URL of a job or of a run"),
+        (("why", "acme", "linux-1"), 2, "of a job or of a run; a runner of that name: `ghapp explain acme linux-1`"),
+        (("why", "linux-1"), 2, "a runner of that name: `ghapp explain ORG linux-1`"),
+        (("why", "https://example.com/x"), 2, "neither the id nor the URL of a job or of a run; see `ghapp why"),
         (("jobs", "--org", "globex"), 2, "not installed"),
         (("jobs", "--sort", "colour"), 2, "--sort"),
         (("jobs", "--sort", "repo"), 2, "did you mean repository?"),

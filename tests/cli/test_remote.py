@@ -10,6 +10,7 @@ from threading import Thread
 
 import pytest
 
+from ghapp.addresses import NO_SUCH_ADDRESS
 from ghapp.deliveries.store import Entry, Inbox
 from ghapp.gate.active_shard import Deploy, Role
 from ghapp.gate.store import Shards
@@ -321,7 +322,7 @@ async def test_a_server_without_the_api_is_reported_with_the_path(site):
     async with site.http.serving({}) as url:
         environ = {"GHAPP_URL": f"{url}/elsewhere", "GHAPP_TOKEN": site.http.secret}
         line = one_line(await in_thread("runners", **environ), 2)
-    assert line.endswith("answered 404: Not Found: /elsewhere/v1/orgs; check GHAPP_URL, or upgrade the server")
+    assert line.endswith(f"answered 404: {NO_SUCH_ADDRESS}: /elsewhere/v1/orgs; check GHAPP_URL, or upgrade the server")
 
 
 async def test_the_address_of_a_page_is_not_the_address_of_the_server(site):

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 import yaml
@@ -10,6 +14,7 @@ import yaml
 from ghapp.deliveries.api import LARGEST_BYTES
 from ghapp.settings import Settings
 from ghapp.settings.settings import VARIABLES
+from ghapp.web.api.status import GET_READYZ
 from tests.manifests.rendered import ROOT
 from tests.packaging.test_documents import VERSION
 
@@ -65,6 +70,33 @@ def test_its_redis_keeps_its_data_forgets_nothing_and_has_no_port():
     assert "ports" not in REDIS
     assert REDIS["volumes"] == ["redis:/data"]
     assert COMPOSE["volumes"].keys() == {"redis"}
+
+
+@pytest.mark.parametrize(("status", "is_healthy"), [(200, True), (503, False)])
+def test_the_web_role_is_healthy_while_it_is_ready(status, is_healthy):
+    how, python, flag, code = ROLES["web"]["healthcheck"]["test"]
+    assert (how, python, flag) == ("CMD", "python", "-c"), "the image has no curl"
+    here = f"http://127.0.0.1:{ROLES['web']['environment']['GHAPP_LISTEN'].partition(':')[2]}{GET_READYZ.path}"
+    assert here in code
+
+    class Answers(BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(status if self.path == GET_READYZ.path else 404)
+            self.end_headers()
+
+        def log_message(self, *_):
+            """Nothing is logged."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Answers) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        asked = code.replace(":8000", f":{server.server_port}")
+        done = subprocess.run([sys.executable, "-c", asked], check=False, capture_output=True, timeout=30)
+        server.shutdown()
+    assert (done.returncode == 0) is is_healthy, done.stderr
+
+
+def test_redis_is_healthy_while_it_answers():
+    assert REDIS["healthcheck"]["test"] == ["CMD-SHELL", "redis-cli ping | grep -q PONG"]
 
 
 def test_only_the_machine_itself_reaches_the_web_role_and_its_proxy_is_the_trusted_one():

@@ -10,9 +10,10 @@ from ghapp.incidents.history import sample
 from ghapp.incidents.texts import losses_in
 from ghapp.installations.pool_matching import ALL_POOLS as WHOLE
 from ghapp.pods.blockers import Blocker
+from ghapp.remediation import status
 from ghapp.remediation.fuse import FuseReason, Position
 from ghapp.remediation.status import ReplacementBlocker as Blocked
-from ghapp.remediation.status import ReplacementStage
+from ghapp.remediation.status import ReplacementStage, may_be_past
 from ghapp.report.documents import is_past
 from ghapp.report.fleet import by_pool
 from ghapp.report.fleet_report import report_on
@@ -112,6 +113,10 @@ def test_each_surface_has_the_same_lost_runners(fleet):
     assert {each.id for each in page if each.state == State.INVALIDATED} == lost
     current = runners_page(page, RunnerQuery(), NOW).rows
     assert {each.id for each in current} == {number for number, each in documents.items() if not is_past(each)}
+    for each in runners:
+        of_api = status.is_past(each, view.verdict(each, NOW), NOW)
+        assert of_api is is_past(documents[each.id])
+        assert may_be_past(each) or not of_api
     assert sum(len(pool.members) for pool in pools) == len(current)
     assert lost_by_pool(view, runners, NOW)[WHOLE] == len(lost)
     shown = overview(fleet, NOW)

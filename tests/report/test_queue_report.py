@@ -233,17 +233,70 @@ def test_in_a_busy_hour_without_an_incident_the_check_changes_at_most_six_times(
     ("jobs", "title"),
     [
         ([(300, True)], "Started after 5 min"),
-        ([(300, True), (90, True)], "2 jobs started; the longest wait was 5 min"),
-        ([(300, True), (9000, False)], "1 of 2 jobs started; the longest wait was 2 h 30 min"),
-        ([(300, False)], "The job ended without a runner after 5 min"),
-        ([(300, False), (90, False)], "2 jobs ended without a runner after 5 min"),
+        ([(300, True), (90, True)], "2 jobs waited: 2 started; the longest wait was 5 min"),
+        (
+            [(300, True), (9000, "cancelled"), (90, True)],
+            "3 jobs waited: 2 started, 1 ended without a runner; the longest wait was 2 h 30 min",
+        ),
+        ([(300, "cancelled")], "The job ended without a runner after 5 min"),
+        ([(300, "")], "The job left the queue without a known end after 5 min"),
+        (
+            [(300, "cancelled"), (90, "")],
+            "2 jobs waited: 1 ended without a runner, 1 left the queue without a known end; the longest wait was 5 min",
+        ),
     ],
 )
-def test_a_completed_check_shows_how_long_the_jobs_waited(jobs, title):
-    left = [FollowedJob(n, NOW - waited, "test", PAGE, NOW, started) for n, (waited, started) in enumerate(jobs, 1)]
-    report = queue_report(QueueCheck("acme/api", SHA, tuple(left)), queue([], []))
+def test_a_completed_check_shows_how_many_jobs_waited_for_how_long_and_how_that_ended(jobs, title):
+    report = completed(
+        *(left(n, waited, **outcome_of(outcome)) for n, (waited, outcome) in enumerate(jobs, 1)),
+    )
     assert (report.title, report.conclusion) == (title, Conclusion.NEUTRAL)
     assert report.text.count("| [`test`]") == len(jobs)
+    assert "Counted are the jobs of the commit that waited while this check was open" in report.summary
+
+
+def outcome_of(found):
+    return {"started": True} if found is True else {"conclusion": found}
+
+
+def left(number, waited, **changes):
+    return FollowedJob(number, NOW - waited, "test", PAGE, NOW, **changes)
+
+
+def completed(*jobs, **changes):
+    return queue_report(QueueCheck("acme/api", SHA, jobs, **changes), queue([], []))
+
+
+def test_a_completed_check_that_did_not_follow_all_jobs_says_so():
+    jobs = (left(1, 300, started=True), left(2, 90, conclusion="cancelled"))
+    assert completed(*jobs, overflowed=True).title == (
+        "More than 2 jobs waited; of these: 1 started, 1 ended without a runner; the longest wait was 5 min"
+    )
+
+
+def test_a_completed_check_has_for_each_job_why_it_waited_and_how_it_ended():
+    lacks = {"waited_for": "NoRunnerWithLabels", "lacked_labels": ("gpu",)}
+    rows = completed(
+        left(1, 2040, conclusion="timed_out", **lacks),
+        left(2, 600, started=True, waited_for="AllBusy"),
+        left(3, 20, started=True),
+    ).text.splitlines()[2:]
+    assert [row.split(" | ", 2)[2] for row in rows] == [
+        "34 min | No runner had the label gpu. | ended without a runner (`timed_out`) |",
+        "10 min | All runners of its pool were busy. | started |",
+        "20 s | – | started |",
+    ]
+
+
+def test_while_jobs_wait_the_summary_counts_those_that_wait_no_more():
+    check = followed(waiting(1))
+    jobs = (left(2, 300, started=True), left(3, 90, conclusion="cancelled"), *check.jobs)
+    summary = queue_report(check._replace(jobs=jobs), queue([waiting(1)], [busy()])).summary
+    words = "Of the jobs that waited while this check was open, 1 started, 1 ended without a runner."
+    assert (
+        f"1 job of `acme/api` waits for a self-hosted runner, the oldest since 2026-09-21 13:13:20 UTC. {words}"
+        in summary
+    )
 
 
 def test_foreign_text_cannot_leave_its_cell():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ghapp.installations.pool_matching import runner_pool
-from ghapp.installations.texts import MOST_POOLS, suggested_config
+from ghapp.installations.texts import EPHEMERAL, MOST_POOLS, OF_ARC, WatchedPod, suggested_config
 from ghapp.settings import Settings
 from tests.rules.builders import online
 
@@ -99,23 +99,50 @@ ARC, OTHER = "linux-x7k2p-runner-bcdfg", "linux-runner-1"
 
 
 @pytest.mark.parametrize(
-    ("names", "ephemeral", "set_to", "is_mentioned"),
+    ("names", "ephemeral", "hint"),
     [
-        ((ARC, ARC.replace("x7k2p", "x7k2q")), True, "pod", True),
-        ((ARC, OTHER), True, None, True),
-        ((OTHER,), True, None, True),
-        ((OTHER,), False, None, False),
-        ((ARC,), None, None, False),
-        ((ARC + "-1",), True, None, True),
-        (("linux-aeiou-runner-bcdfg",), True, None, True),
+        ((ARC, ARC.replace("x7k2p", "x7k2q")), True, OF_ARC),
+        ((ARC, OTHER), True, EPHEMERAL),
+        ((OTHER,), True, EPHEMERAL),
+        ((OTHER,), False, ""),
+        ((ARC,), None, ""),
+        ((ARC + "-1",), True, EPHEMERAL),
+        (("linux-aeiou-runner-bcdfg",), True, EPHEMERAL),
     ],
     ids=["ARC", "ARC and others", "ephemeral", "persistent", "not stated", "a longer name", "another alphabet"],
 )
-def test_runners_that_arc_named_have_their_pods_names(tmp_path, names, ephemeral, set_to, is_mentioned):
+def test_without_a_cluster_a_comment_says_when_runners_have_their_pods_names(tmp_path, names, ephemeral, hint):
+    """A machine may have any name: what only a pod has is set where a pod was seen."""
     fleet = [runner(number, "linux", name=name, ephemeral=ephemeral) for number, name in enumerate(names, 1)]
     (pool,) = read(tmp_path, {"acme": fleet}).pools
-    assert pool.runner_name == set_to
-    assert ("runner_name" in suggested_config({"acme": fleet})) is is_mentioned
+    assert (pool.replacer, pool.runner_name) == ("none", None)
+    text = suggested_config({"acme": fleet})
+    assert text.endswith(hint)
+    assert ("runner_name" in text) is bool(hint)
+
+
+OBJECT, POD = WatchedPod("arc-runners", "arc"), WatchedPod("runners", "pods")
+
+
+@pytest.mark.parametrize(
+    ("pods", "suggested"),
+    [
+        ({"a": OBJECT, "b": OBJECT, "c": OBJECT}, ("arc", "arc-runners", "pod")),
+        ({"a": POD, "b": POD}, ("pods", "runners", "pod")),
+        ({"a": POD, "b": OBJECT}, ("none", None, None)),
+        ({"a": POD}, ("none", None, None)),
+        ({"other": POD}, ("none", None, None)),
+    ],
+    ids=["EphemeralRunners", "pods of most", "of several kinds", "a pod of the minority", "machines beside a cluster"],
+)
+def test_runners_whose_pods_the_cluster_shows_are_replaced_by_their_pods(tmp_path, pods, suggested):
+    fleet = [runner(number, "linux", name=name, ephemeral=True) for number, name in enumerate("abc", 1)]
+    text = suggested_config({"acme": fleet}, pods)
+    (tmp_path / "pods.toml").write_text(text)
+    settings = Settings.read({"GHAPP_CONFIG": str(tmp_path / "pods.toml"), "GHAPP_STATE_DIR": str(tmp_path)})
+    (pool,) = settings.pools
+    assert (pool.replacer, pool.namespace, pool.runner_name) == suggested
+    assert ("runner_name" in text) is (suggested[2] is not None), "no machine is taken for a pod"
 
 
 def test_a_label_of_one_run_is_of_no_pool(tmp_path):

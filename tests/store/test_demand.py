@@ -6,6 +6,7 @@ from ghapp.gate.shard_status import TakenJob
 from ghapp.store import keys
 from ghapp.workflow_jobs import store
 from ghapp.workflow_jobs.job import HOSTED_GROUP, Job, JobSearch, PullReference
+from ghapp.workflow_jobs.reason import WaitReason
 from ghapp.workflow_jobs.store import DeliveredStatus, Demand
 
 NOW = 1_790_000_000.0
@@ -104,6 +105,21 @@ async def test_an_ended_job_is_found_by_its_runner_its_commit_and_its_run(redis,
     await demand.record(7, [ended(1, NOW, **OURS)])  # delivered again
     assert [each.id for each in await demand.find_ended(7, search)] == ids
     assert await demand.find_ended(8, search) == []
+    assert await demand.find_ended(7) == []
+
+
+async def test_several_searches_find_what_matches_one_of_them(redis):
+    demand = Demand(redis)
+    await demand.record(7, [ended(1, NOW, **OURS), ended(2, NOW, run_id=42), ended(3, NOW, run_id=43)])
+    found = await demand.find_ended(7, JobSearch(run_id=42), JobSearch(run_id=41, sha=OURS["head_sha"]))
+    assert sorted(each.id for each in found) == [1, 2]
+
+
+async def test_jobs_are_read_by_their_ids_whether_they_are_over_or_not(redis):
+    demand = Demand(redis)
+    await demand.record(7, [ended(1, NOW, **OURS), Job(2, "queued", (), "acme/api", NOW)])
+    assert {each: found.status for each, found in (await demand.some(7, [1, 2, 3])).items()} == {1: "over", 2: "queued"}
+    assert await demand.some(7, []) == {}
 
 
 async def test_jobs_are_found_by_the_pull_request_whose_head_their_commit_was(redis):
@@ -142,8 +158,8 @@ async def test_the_reason_for_which_a_job_waited_is_known_after_it_was_taken(red
     demand = Demand(redis)
     waits = Job(1, "queued", ("linux",), "acme/api", NOW)
     await demand.record(7, [waits])
-    await demand.note_reasons(7, {1: "RunnersOffline", 2: "AllBusy"}, {1, 2})
-    await demand.note_reasons(7, {1: "AllBusy"}, {1})
+    await demand.note_reasons(7, {1: WaitReason("RunnersOffline"), 2: WaitReason("AllBusy")}, {1, 2})
+    await demand.note_reasons(7, {1: WaitReason("AllBusy")}, {1})
     runs = waits._replace(status="running", runner_id=3, runner_name="linux-3", started_at=NOW + 600)
     await demand.record(7, [runs])
     assert (await demand.one(7, 1)).waited_for == "AllBusy"
@@ -155,6 +171,22 @@ async def test_the_reason_for_which_a_job_waited_is_known_after_it_was_taken(red
     assert (await demand.one(7, 2)).waited_for == "", "it was dropped with the look at the queue that lacked it"
     await demand.note_reasons(7, {}, set())
     assert await redis.exists(keys.waits(7)) == 0
+
+
+async def test_the_reason_for_which_a_job_waited_is_known_after_it_ended_without_a_runner(redis):
+    demand = Demand(redis)
+    waits = Job(1, "queued", ("gpu",), "acme/api", NOW)
+    await demand.record(7, [waits])
+    lacking = ("gpu", "two\nlines", "l" * 1000, *map(str, range(100)))
+    await demand.note_reasons(7, {1: WaitReason("NoRunnerWithLabels", lacking)}, {1})
+    await demand.record(7, [waits])
+    assert (await demand.one(7, 1)).waited_for == "", "it waits, and may wait for something else"
+    await demand.record(7, [waits._replace(status="over", ended_at=NOW + 900, conclusion="cancelled")])
+    await demand.note_reasons(7, {}, set())
+    ended_without = await demand.one(7, 1)
+    assert ended_without.waited_for == "NoRunnerWithLabels"
+    assert ended_without.lacked_labels[:2] == ("gpu", "two lines")
+    assert (len(ended_without.lacked_labels), len(ended_without.lacked_labels[2])) == (store.MOST_LABELS, 256)
 
 
 async def test_after_30_days_nothing_is_left_of_a_job(redis):

@@ -59,6 +59,7 @@ from ghapp.store.quarantine import Quarantine
 from ghapp.store.sessions import Sessions, SignInAttempt
 from ghapp.workflow_jobs import store as demand
 from ghapp.workflow_jobs.job import PullReference
+from ghapp.workflow_jobs.reason import WaitReason
 from ghapp.workflow_jobs.store import DeliveredStatus, Demand, QueueChecks
 from tests.store import keys_page, test_garbage
 from tests.store.rows import samples
@@ -129,7 +130,7 @@ async def write_the_rest(redis):
     await inbox_store.failed(Entry(b"0-2", "guid-8", "ping", b""), "no effect", NOW)
     await inbox_store.done([Entry(b"0-1", "guid-9", "ping", b"")], NOW)
     await inbox_store.mark_ended(ORG, [1], NOW)
-    await Demand(redis).note_reasons(ORG, {1: "AllBusy"}, {1})
+    await Demand(redis).note_reasons(ORG, {1: WaitReason("AllBusy")}, {1})
     await Demand(redis).note_pull(ORG, PullReference("acme/api", 7), "f" * 40, NOW)
     await Demand(redis).note_check_run(ORG, 9, [1, 2])
     await Budget(redis).share_with_others(ORG, ORG, 60.0, NOW)

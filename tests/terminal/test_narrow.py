@@ -88,6 +88,8 @@ WAITING = {
     "ended_at": None,
     "runner": name("r"),
     "html_url": "https://github.com/acme/api/runs/42",
+    "waited_for": None,
+    "later_attempt": {"attempt": 2, "job_id": 40_000_001_021, "at": AT, "text": SENTENCE},
     "why": {
         "reason": "NoRunnerWithLabels",
         "since": AT,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Annotated, Literal, NamedTuple, TypeVar
@@ -12,6 +12,7 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
+from ghapp.credentials import AppCredentials
 from ghapp.deliveries.metrics import DEAD_LETTERS, INBOX_LAG
 from ghapp.errors import Refusal, StoreRefusedError, StoreUnavailableError
 from ghapp.installations.installation import Installation
@@ -84,6 +85,8 @@ class InstallationDocument(msgspec.Struct, frozen=True):
 class ReadyDocument(msgspec.Struct, frozen=True):
     """Whether the dependencies of this process work, and the state of each installation.
 
+    `app` is `missing` until there is an App here, which /setup creates, and `no-webhook-secret` while it has no secret:
+    `/webhook` answers 503 then. The process is ready nonetheless, so that /setup is reached through a load balancer.
     `redis` is `away` without an answer; it is `replica`, `memory` (full), `disk` (full) or `refused` if it rejects
     writes, which are tried each time.
     `degraded` has a sentence for each installation whose runners cannot be read, or whose deliveries are missing or
@@ -92,6 +95,7 @@ class ReadyDocument(msgspec.Struct, frozen=True):
     """
 
     ready: bool
+    app: Literal["ok", "missing", "no-webhook-secret"]
     redis: Literal["ok", "away", "replica", "memory", "disk", "refused"]
     installations: list[InstallationDocument]
     degraded: list[str] = []
@@ -130,8 +134,11 @@ def _unread(known: Iterable[InstallationStatus]) -> list[str]:
 class StatusEndpoints:
     """The endpoints. Reads of many installations are pipelined into a few round trips."""
 
-    def __init__(self, settings: Settings, stores: Stores, clock: Clock) -> None:
-        self._settings, self._stores, self._clock = settings, stores, clock
+    def __init__(
+        self, settings: Settings, stores: Stores, clock: Clock, credentials: Callable[[], AppCredentials | None]
+    ) -> None:
+        """`credentials` returns the App's; None before there is an App."""
+        self._settings, self._stores, self._clock, self._credentials = settings, stores, clock, credentials
         self._installations, self._inbox = stores.installations, stores.inbox
         self._budget, self._counters, self._schedule = stores.budget, stores.counters, stores.schedule
         self._runners, self._fuses = stores.runners, stores.fuses
@@ -149,19 +156,27 @@ class StatusEndpoints:
         return _json(LiveDocument())
 
     async def _readyz(self, _: Request) -> Response:
-        """Ready if Redis accepts writes; the state of each installation is included but does not affect readiness."""
+        """Ready if Redis accepts writes; the App and the state of each installation do not affect readiness."""
+        app = self._app()
         try:
             await probe_write(self._stores.redis)
             known = [each async for each in self._known()]
             rows = [self._row(each) for each in known]
             degraded = [*_unread(known), *await self._behind(known), *await self._not_seen()]
         except StoreRefusedError as error:
-            return _json(
-                ReadyDocument(ready=False, redis=REFUSALS.get(error.refusal, "refused"), installations=[]), 503
+            refused = ReadyDocument(
+                ready=False, app=app, redis=REFUSALS.get(error.refusal, "refused"), installations=[]
             )
+            return _json(refused, 503)
         except StoreUnavailableError:
-            return _json(ReadyDocument(ready=False, redis="away", installations=[]), 503)
-        return _json(ReadyDocument(ready=True, redis="ok", installations=rows, degraded=degraded))
+            return _json(ReadyDocument(ready=False, app=app, redis="away", installations=[]), 503)
+        return _json(ReadyDocument(ready=True, app=app, redis="ok", installations=rows, degraded=degraded))
+
+    def _app(self) -> Literal["ok", "missing", "no-webhook-secret"]:
+        known = self._credentials()
+        if known is None:
+            return "missing"
+        return "ok" if known.webhook_secrets else "no-webhook-secret"
 
     async def _behind(self, known: Sequence[InstallationStatus]) -> list[str]:
         """Returns a sentence for each installation whose deliveries are missing or late."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import NamedTuple
 
@@ -55,7 +55,7 @@ from ghapp.web.pages.views.overview import OverviewPage, overview
 from ghapp.web.prepared import Prepared
 from ghapp.workflow_jobs.job import EVERY_JOB, Job, PullReference
 from ghapp.workflow_jobs.job_queue import JobQueue
-from ghapp.workflow_jobs.page_views import JobSurvey, job_board, searches_of
+from ghapp.workflow_jobs.page_views import JobSurvey, ListedJobs, job_board, searches_of
 
 MOST_DEATHS = 2_000
 """Deaths of the last 30 days that the pages know, the latest; clean exits are not among them."""
@@ -332,6 +332,13 @@ class PageData:
         if (pull := PullReference.parse(text)) is not None:
             searches.append(await self._reader.search_of_pull(org_state, pull, EVERY_JOB))
         return [job for each in searches for job in await self._reader.find_jobs(org_state, queue, each) or ()]
+
+    async def listed_jobs(self, org_state: OrgState, ids: Collection[int]) -> ListedJobs:
+        """Returns the jobs of a list, and the latest attempts of those that were run again."""
+        jobs = await self._demand.some(org_state.installation.id, ids)
+        queue = (await self.board(org_state)).queue if jobs else None
+        later = {} if queue is None else await self._reader.later_attempts(org_state, [*jobs.values()], queue)
+        return ListedJobs(jobs, later)
 
     async def job_outcome(self, org_state: OrgState, job: Job, queue: JobQueue) -> JobOutcome:
         """Returns what is known of a job beside its deliveries."""

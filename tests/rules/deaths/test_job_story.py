@@ -70,6 +70,36 @@ UNKNOWN_RUN = why_not(RerunRefusal.UNKNOWN_JOB)
 BY_HAND = "; to run it again unchanged: `gh run rerun --job 7 --repo acme/api`"
 
 
+UNTAKEN = FAILED._replace(
+    started_at=None,
+    runner_id=None,
+    runner_name=None,
+    conclusion="cancelled",
+    queued_at=NOW - 2040,
+    ended_at=NOW,
+    waited_for="NoRunnerWithLabels",
+)
+
+
+@pytest.mark.parametrize(
+    ("known", "text"),
+    [
+        (UNTAKEN._replace(lacked_labels=("gpu",)), "waited 34 min: no runner had the label gpu; cancelled"),
+        (UNTAKEN, "waited 34 min: no runner had its labels; cancelled"),
+        (UNTAKEN._replace(conclusion="timed_out"), "waited 34 min: no runner had its labels; timed out"),
+        (UNTAKEN._replace(waited_for="AllBusy"), "waited 34 min: all runners of its pool were busy; cancelled"),
+        (UNTAKEN._replace(waited_for=""), "waited 34 min, and no runner took it; cancelled"),
+        (UNTAKEN._replace(conclusion="skipped"), None),
+        (UNTAKEN._replace(conclusion=""), None),
+        (UNTAKEN._replace(status="queued", conclusion="", ended_at=None), None),
+        (UNTAKEN._replace(runner_id=3), None),
+    ],
+)
+def test_the_summary_of_a_job_that_ended_without_a_runner_is_how_long_it_waited_and_why(known, text):
+    summary = job_summary(known, JobOutcome(), NOW)
+    assert (None if summary is None else str(summary)) == text
+
+
 @pytest.mark.parametrize(
     ("known", "outcome", "events"),
     [
@@ -112,6 +142,11 @@ BY_HAND = "; to run it again unchanged: `gh run rerun --job 7 --repo acme/api`"
             FAILED._replace(started_at=None, runner_id=None, runner_name=None, conclusion="cancelled"),
             JobOutcome(),
             ["no runner took it", "ended: cancelled"],
+        ),
+        (
+            UNTAKEN._replace(lacked_labels=("gpu", "cuda")),
+            JobOutcome(),
+            ["no runner took it: no runner had the labels gpu, cuda", "ended: cancelled"],
         ),
         (FAILED, JobOutcome(DIED), [TAKEN, OOM, "ended: failure", f"no re-run is known{BY_HAND}"]),
         (
@@ -210,7 +245,13 @@ BY_HAND = "; to run it again unchanged: `gh run rerun --job 7 --repo acme/api`"
             "a runner without a name",
             "runner died and GitHub does not know",
         ),
-        *("succeeded", "ended without a conclusion", "cancelled before a runner took it", "failed by its runner"),
+        *(
+            "succeeded",
+            "ended without a conclusion",
+            "cancelled before a runner took it",
+            "cancelled without a runner that has its labels",
+            "failed by its runner",
+        ),
         *("re-run requested", "re-run accepted", "re-run refused", "not run again", "tried again later"),
         *(
             "tried again unasked",
@@ -545,20 +586,20 @@ def test_a_dead_runners_job_begins_with_how_the_runner_died_and_whether_it_runs_
     [
         (JobOutcome(DIED), None),
         (JobOutcome(DIED, ASKED), None),
-        (JobOutcome(DIED, ACCEPTED), (2, None, "", "")),
-        (JobOutcome(DIED, ACCEPTED, attempts=(AGAIN,)), (2, 9, "queued", "")),
-        (JobOutcome(DIED, attempts=(RUNS_AGAIN,)), (2, 9, "running on runner linux-4", "")),
+        (JobOutcome(DIED, ACCEPTED), (2, None, "", "", ACCEPTED.at)),
+        (JobOutcome(DIED, ACCEPTED, attempts=(AGAIN,)), (2, 9, "queued", "", AGAIN.queued_at)),
+        (JobOutcome(DIED, attempts=(RUNS_AGAIN,)), (2, 9, "running on runner linux-4", "", AGAIN.queued_at)),
         (
             JobOutcome(DIED, attempts=(RUNS_AGAIN._replace(status="over", conclusion="timed_out"),)),
-            (2, 9, "ended on linux-4: timed out", "timed out"),
+            (2, 9, "ended on linux-4: timed out", "timed out", AGAIN.queued_at),
         ),
         (
             JobOutcome(DIED, attempts=(RUNS_AGAIN._replace(status="over", conclusion="success"),)),
-            (2, 9, "ended on linux-4: success", "succeeded"),
+            (2, 9, "ended on linux-4: success", "succeeded", AGAIN.queued_at),
         ),
         (
             JobOutcome(DIED, attempts=(RUNS_AGAIN._replace(status="over", conclusion="ofAnotherYear"),)),
-            (2, 9, "ended on linux-4: ofAnotherYear", "ended"),
+            (2, 9, "ended on linux-4: ofAnotherYear", "ended", AGAIN.queued_at),
         ),
     ],
     ids=["not", "requested", "accepted", "queued", "running", "timed out", "succeeded", "a conclusion of another year"],

@@ -32,6 +32,10 @@ ANY = Rule("any", ("*",))
         ((), [], UNLABELLED),
         (("linux",), [Rule("linux", ("linux-16gb",))], "label:linux"),
         (("*",), [], "label:*"),
+        (("rollout", "shard:purple"), [], "rollout"),
+        (("Shard:Purple", "b", "a"), [], "a+b"),
+        (("shard:purple",), [], "shard:purple"),
+        (("rollout", "shard:purple"), [Rule("rollout", ("gpu",))], "label:rollout"),
     ],
     ids=[
         "all labels match",
@@ -44,6 +48,10 @@ ANY = Rule("any", ("*",))
         "no custom label",
         "a configured pool's name as a label",
         "a star as a label",
+        "a shard's label",
+        "a shard's label in another case",
+        "nothing but a shard's label",
+        "a shard's label beside a configured pool's name",
     ],
 )
 def test_a_runner_belongs_to_the_first_pool_that_matches(custom, rules, pool):

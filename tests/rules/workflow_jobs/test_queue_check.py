@@ -75,12 +75,23 @@ def test_a_check_of_a_large_matrix_is_done_only_when_the_last_job_has_left():
     jobs = [waiting(number, queued_at=NOW - 400 + number / 1000) for number in range(1, 257)]
     check = checks_to_follow(queue(jobs, []), {}, LIMITS)[PLACE]
     assert ([each.id for each in check.jobs], check.more) == (list(range(1, MOST_JOBS + 1)), 256 - MOST_JOBS)
+    assert check.overflowed
     gone = check._replace(jobs=tuple(each._replace(left_at=NOW) for each in check.jobs))
     assert not is_done(gone)
     left = checks_to_follow(queue(jobs[MOST_JOBS:], []), {PLACE: gone}, LIMITS)[PLACE]
     assert ({each.id for each in left.jobs if each.left_at is None}, left.more) == (set(range(MOST_JOBS + 1, 257)), 0)
     last = checks_to_follow(queue([], []), {PLACE: gone}, LIMITS)[PLACE]
     assert is_done(last)
+    assert last.overflowed, "others waited, too, and are not counted"
+
+
+def test_a_check_that_follows_as_many_jobs_as_it_may_follows_all():
+    jobs = [waiting(number, queued_at=NOW - 400 + number / 1000) for number in range(1, MOST_JOBS + 1)]
+    check = checks_to_follow(queue(jobs, []), {}, LIMITS)[PLACE]
+    assert not check.overflowed
+    assert checks_to_follow(queue([waiting(201)], []), {PLACE: check}, LIMITS)[PLACE].overflowed
+    opened = checks_to_follow(queue([waiting(201)], []), {PLACE: check._replace(over=True, overflowed=True)}, LIMITS)
+    assert not opened[PLACE].overflowed
 
 
 def test_no_check_is_begun_without_a_job_that_is_due():
@@ -128,16 +139,36 @@ def test_the_oldest_jobs_of_a_commit_are_followed():
         (job(status="over", started_at=NOW - 9, ended_at=NOW - 1), NOW - 9, True),
         (job(status="over", ended_at=NOW - 1), NOW - 1, False),
         (job(status="over"), NOW, False),
+        (job(status="running", runner_id=3), NOW, True),
+        (job(status="over", runner_id=3, ended_at=NOW - 1), NOW, True),
         (None, NOW, False),
         (job(queued_at=NOW - 86_401), NOW, False),
         (job(), None, False),
     ],
-    ids=["started", "over", "cancelled", "without a time", "forgotten", "failed after a day", "queued after all"],
+    ids=[
+        "started",
+        "over",
+        "cancelled",
+        "without a time",
+        "no start",
+        "over without a start",
+        "forgotten",
+        "failed after a day",
+        "queued after all",
+    ],
 )
 def test_a_job_stops_waiting_when_it_starts_or_ends(known, left_at, started):
     after = with_outcomes(check(), [known], [1], NOW)
     assert (after.jobs[0].left_at, after.jobs[0].started) == (left_at, started)
     assert is_done(after) is (left_at is not None)
+
+
+def test_a_job_that_stops_waiting_keeps_its_last_reason_and_without_a_runner_its_conclusion():
+    known = job(status="over", ended_at=NOW, conclusion="cancelled", waited_for="X", lacked_labels=("gpu",))
+    (left,) = with_outcomes(check(), [known], [1], NOW).jobs
+    assert (left.conclusion, left.waited_for, left.lacked_labels) == ("cancelled", "X", ("gpu",))
+    (taken,) = with_outcomes(check(), [known._replace(started_at=NOW - 9)], [1], NOW).jobs
+    assert (taken.conclusion, taken.waited_for) == ("", "X")
 
 
 def test_only_jobs_that_are_not_queued_and_not_settled_are_looked_up():

@@ -13,6 +13,7 @@ import time
 import pytest
 from structlog.testing import capture_logs
 
+from ghapp.deaths.job_outcome import NOTHING_KNOWN, job_summary
 from ghapp.github.deliveries import parse
 from ghapp.loading.views import load_job_queue
 from ghapp.remediation.pause import Pause
@@ -95,10 +96,29 @@ async def test_jobs_for_offline_runners_share_one_check_run_that_completes_when_
         assert await reported(app) == [CheckRunOutcome.UPDATED]
         (check,) = check_runs(app)
         assert (check["status"], check["conclusion"]) == ("completed", "neutral")
-        assert check["output"]["title"] == "2 jobs started; the longest wait was 5 min"
+        assert check["output"]["title"] == "2 jobs waited: 2 started; the longest wait was 5 min"
         assert await reported(app) == []
         taken = [await app.context.demand.one(app.installation, each) for each in jobs]
         assert [each.waited_for for each in taken] == ["RunnersOffline"] * 2
+
+
+async def test_a_job_that_is_cancelled_in_the_queue_keeps_what_it_waited_for(story):
+    async with story(runners=1) as app:
+        await later(app, 0)
+        (job,) = await queued(app, ["gpu-xl"])
+        await later(app, 300)
+        assert await reported(app) == [CheckRunOutcome.CREATED]
+        fleet = app.sandbox.world.orgs["acme"].fleet
+        fleet.cancel(fleet.unserved()[0], app.sandbox.world.now())
+        await later(app, 1740)
+        assert await reported(app) == [CheckRunOutcome.UPDATED]
+        ended = await app.context.demand.one(app.installation, job)
+        assert str(job_summary(ended, NOTHING_KNOWN, app.clock())) == (
+            "waited 5 min: no runner had the label gpu-xl; cancelled"
+        )
+        (check,) = check_runs(app)
+        assert check["output"]["title"] == "The job ended without a runner after 5 min"
+        assert "| 5 min | No runner had the label gpu-xl. |" in check["output"]["text"]
 
 
 async def test_a_check_run_is_opened_again_for_another_job_of_its_commit(story):

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from ghapp.runners.observations import granted, replaced, succeeded_by
+from ghapp.runners.observations import granted, removal_reported, replaced, succeeded_by
 from ghapp.runners.store import Runners
 from ghapp.store.tokens import Tokens
 from tests.web.conftest import INSTALLATION, NOW
@@ -64,7 +64,7 @@ async def test_the_fleet_is_paged_and_filtered_by_state_and_pool(http):
     assert (await http.get("/v1/orgs/acme/runners?pool=other")).json()["total"] == 0
 
 
-@pytest.mark.parametrize("query", ["state=dead", "healed=1", "limit=0", "limit=1001", "limit=x", "cursor=x"])
+@pytest.mark.parametrize("query", ["state=dead", "healed=1", "all=1", "limit=0", "limit=1001", "limit=x", "cursor=x"])
 async def test_an_invalid_page_is_a_400_problem(http, query):
     assert (await http.get(f"/v1/orgs/acme/runners?{query}")).status_code == 400
 
@@ -89,13 +89,29 @@ async def test_the_fleet_can_be_filtered_by_healed_and_open_losses(http, redis):
     }
     await Runners(redis).revise(INSTALLATION, {3: succeeded_by(9, NOW - 1)})
     await asyncio.sleep(1.1)
-    assert await page() == ([1, 2, 3], 3, 1)
+    assert await page() == ([1, 2], 2, 1), "its loss is over"
+    assert await page("all=true") == ([1, 2, 3], 3, 1)
     assert await page("healed=false") == ([1, 2], 2, 0)
     assert await page("healed=true") == ([3], 1, 1)
     assert await page("state=invalidated&healed=false") == ([], 0, 0)
     document = (await http.get("/v1/orgs/acme/runners/3/health")).json()
     assert (document["state"], document["healed"], document["replace"]) == ("invalidated", True, False)
     assert document["since"] == "2027-01-15T07:59:00Z", "when it was confirmed"
+
+
+async def test_the_fleet_counts_retired_runners_and_lists_them_when_they_are_asked_for(http, redis):
+    async def page(query=""):
+        answer = (await http.get(f"/v1/orgs/acme/runners?{query}")).json()
+        return [each["runner_id"] for each in answer["runners"]], answer["total"], answer["retired"]
+
+    assert await page() == ([1, 2, 3], 3, 0)
+    await Runners(redis).revise(INSTALLATION, {2: lambda known: removal_reported(known, 2, NOW - 10)})
+    await asyncio.sleep(1.1)  # cached values expire after one second
+    assert await page() == ([1, 3], 2, 1)
+    assert await page("all=true") == ([1, 2, 3], 3, 1)
+    assert await page("all=false&pool=other") == ([], 0, 0)
+    assert await page("state=retired") == ([2], 1, 1)
+    assert await page("state=healthy") == ([1], 1, 0)
 
 
 async def test_an_unchanged_fleet_is_a_304_even_if_its_age_grew(http, times):
@@ -188,6 +204,7 @@ async def test_while_redis_is_away_reads_return_the_last_answer_and_its_age(http
 async def test_an_unknown_path_is_a_problem(http):
     answer = await http.get("/v1/nothing")
     assert (answer.status_code, answer.headers["content-type"]) == (404, "application/problem+json")
+    assert answer.json()["detail"] == "there is no such address; /docs and /v1/openapi.json describe the API"
 
 
 async def test_a_document_is_rendered_again_when_its_content_or_its_age_changed(http, times, redis):

@@ -72,8 +72,10 @@ async def test_a_queued_job_has_its_reason(http):
             ],
             "fails_at": "2027-01-16T07:50:00Z",
         },
+        "waited_for": None,
         "death": None,
         "rerun": None,
+        "later_attempt": None,
         "summary": None,
         "failed_by": None,
         "story": [

@@ -55,6 +55,7 @@ async def test_ready_shows_the_state_of_each_installation(http, redis):
     assert answer.status_code == 200
     assert answer.json() == {
         "ready": True,
+        "app": "ok",
         "redis": "ok",
         "installations": [
             {

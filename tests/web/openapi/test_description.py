@@ -64,6 +64,7 @@ DATED = {
     ("WhyDocument", "fails_at"),
     ("JobDeathDocument", "at"),
     ("JobRerunDocument", "at"),
+    ("LaterAttemptDocument", "at"),
     ("StoryEventDocument", "at"),
     ("DemandDocument", "observed_at"),
     ("UnservedDocument", "queued_at"),

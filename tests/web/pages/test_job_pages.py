@@ -218,6 +218,22 @@ async def test_the_end_of_a_later_attempt_has_the_same_words_on_the_page_of_the_
     ended = unescape((await key_holder.get("/orgs/acme/jobs/7011")).text)
     assert '/orgs/acme/jobs/7013">Attempt 2 of the run: ended on b: success.</a>' in ended
     assert "not run again" not in ended
+    queued = "Queued for pool linux-4vcpu as attempt 2 of its run, after job 7011 (failure)."
+    assert f'/orgs/acme/jobs/7011">{queued}</a>' in (await key_holder.get("/orgs/acme/jobs/7013")).text
+
+
+async def test_the_lists_of_jobs_and_of_deaths_have_where_a_job_was_run_again(key_holder, redis, at_work):
+    known = [each for each in await Demand(redis).over(at_work) if each.id == 7011]
+    origin = {"run_id": 41, "head_branch": "cache", "actor": "lisa"}
+    later = job(7013, "acme/api", attempt=2)._replace(queued_at=NOW - 3, **origin)
+    await Demand(redis).record(at_work, [known[0]._replace(**origin), later])
+    again = r'Run again <time [^>]+>just now</time> as <a href="[^"]*/orgs/acme/jobs/7013">attempt 2</a>: queued'
+    for path in ("jobs?state=failed", "deaths"):
+        page = (await key_holder.get(f"/orgs/acme/{path}")).text
+        assert re.search(again, page), path
+        assert re.search(r'acme/api <a href="[^"]*/orgs/acme/jobs\?state=all&amp;branch=cache">cache</a> by lisa', page)
+        assert page.count("Run again") == 1, "the other job was not"
+    assert '/orgs/acme/jobs/7011">build</a>' in (await key_holder.get("/orgs/acme/deaths")).text
 
 
 async def test_a_death_page_addresses_the_developer_and_the_platform_team(key_holder, at_work):
@@ -279,7 +295,17 @@ async def test_an_unknown_job_or_death_is_404(key_holder, at_work, path):
     [
         (
             "jobs/999",
-            "This job is not known, or is of a repository that GitHub does not show to you: jobs are known from",
+            (
+                "This job is not known in acme: jobs are known from deliveries, until 30 days after their end. It may be of "
+                "another organization, or of a repository that GitHub does not show to you."
+            ),
+        ),
+        (
+            "deaths/unknown",
+            (
+                "No death of a runner unknown is known in acme: deaths are known for 30 days. It may be of another "
+                "organization, or its job of a repository that GitHub does not show to you."
+            ),
         ),
         ("runners/999", "Runner 999 is not known: "),
     ],

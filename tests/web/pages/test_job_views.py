@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ghapp.deaths.job_death import RunnerAfter
-from ghapp.deaths.job_outcome import NOTHING_KNOWN, JobOutcome, job_summary, next_steps
+from ghapp.deaths.job_outcome import NOTHING_KNOWN, JobOutcome, LaterAttempt, job_summary, next_steps
 from ghapp.web.pages.views.paging import HIGHEST_PAGE, PAGE_SIZE, UnknownValueError
 from ghapp.web.pages.views.wording import moment
 from ghapp.workflow_jobs.job import QUEUED_TOO_LONG_SECONDS, JobOrigin
@@ -14,11 +14,14 @@ from ghapp.workflow_jobs.job_steps import JobSteps
 from ghapp.workflow_jobs.page_views import (
     HELD,
     JobsQuery,
+    LaterLine,
+    ListedJobs,
     job_board,
     job_page,
     jobs_page,
     read_query,
     sentence,
+    with_later,
 )
 from tests.rules.builders import NOW
 from tests.rules.deaths.test_post_mortem import death
@@ -48,6 +51,15 @@ def board(*jobs, ended=(), runners=None):
     return job_board(queue(jobs, runners or [busy()], ended=ended))
 
 
+UNTAKEN = over(
+    runner_id=None,
+    runner_name=None,
+    started_at=None,
+    conclusion="cancelled",
+    waited_for="NoRunnerWithLabels",
+    lacked_labels=("gpu",),
+)
+
 OPEN = JobsQuery()
 
 
@@ -76,6 +88,7 @@ def test_jobs_that_cannot_start_come_first_then_queued_then_running_then_complet
         (JobsQuery("running"), [3]),
         (JobsQuery("over"), [4]),
         (JobsQuery("all"), [1, 2, 3, 4]),
+        (JobsQuery("failed"), []),
         (JobsQuery(pool="gpu"), []),
         (JobsQuery(pool=POOL), [2, 3]),
         (JobsQuery(text="GPU"), [1]),
@@ -112,7 +125,8 @@ def test_a_query_is_parsed_from_its_own_address_and_an_unknown_state_is_refused(
     for page in ("-1", "x", "٣", str(10 * HIGHEST_PAGE)):
         assert read_query({"state": "", "page": page}) == JobsQuery()
     with pytest.raises(
-        UnknownValueError, match=r"^This page has no state=dead; known are all, over, queued, running, unserved\.$"
+        UnknownValueError,
+        match=r"^This page has no state=dead; known are all, failed, over, queued, running, unserved\.$",
     ):
         read_query({"state": "dead"})
 
@@ -145,16 +159,29 @@ def test_a_queued_job_shows_why_it_waits_and_the_first_step():
         (over(), "ended", "success", "50 s"),
         (over(conclusion="timed_out"), "bad", "timed out", "50 s"),
         (over(started_at=None, conclusion="cancelled"), "ended", "cancelled", ""),
+        (UNTAKEN, "ended", "waited 59 min: no runner had the label gpu; cancelled", ""),
         (job(1, waiting=True), "queued", HELD, ""),
         (job(1, queued_at=NOW), "queued", "GitHub has assigned no runner yet.", ""),
     ],
-    ids=["running", "success", "bad", "cancelled-before-its-start", "approval", "about-to-be-assigned"],
+    ids=[
+        "running",
+        "success",
+        "bad",
+        "cancelled-before-its-start",
+        "without-a-runner",
+        "approval",
+        "about-to-be-assigned",
+    ],
 )
 def test_a_row_has_the_state_and_the_result_of_the_job(known, mark, note, lasted):
     idle = busy()._replace(busy=False)
     found = board(*((known,) if known.status != "over" else ()), ended=(known,), runners=[idle])
     (row,) = jobs_page(found, JobsQuery("all"), everything, NOW).rows
     assert (row.mark, row.note, row.lasted) == (mark, note, lasted)
+
+
+def test_the_page_of_a_job_that_ended_without_a_runner_begins_with_why_it_waited():
+    assert page_of(UNTAKEN, NOTHING_KNOWN).summary.text == "Waited 59 min: no runner had the label gpu; cancelled."
 
 
 def test_a_job_whose_runner_died_links_to_the_death():
@@ -201,7 +228,7 @@ def test_hidden_jobs_are_counted_where_nothing_but_a_state_is_selected(query, hi
 
 def test_a_row_has_the_branch_the_commit_and_the_person_of_its_job():
     (row,) = jobs_page(board(job(1, head_branch="a&b", head_sha="e" * 40, actor="lisa")), OPEN, everything, NOW).rows
-    assert (row.branch, row.branch_query, row.sha, row.actor) == ("a&b", "branch=a%26b", "e" * 7, "lisa")
+    assert (row.branch, row.branch_query, row.sha, row.actor) == ("a&b", "state=all&branch=a%26b", "e" * 7, "lisa")
 
 
 @pytest.mark.parametrize(
@@ -257,6 +284,26 @@ def test_the_numbers_of_a_pool_count_all_repositories():
     (pool,) = jobs_page(found, JobsQuery(), only("acme/api"), NOW).pools
     assert (pool.name, pool.queued, pool.running, pool.idle, pool.online) == (POOL, 1, 1, 1, 2)
     assert (pool.oldest.text, pool.query) == ("1 min ago", "pool=linux-4vcpu")
+
+
+def test_failed_jobs_are_those_that_are_over_and_did_not_succeed():
+    conclusions = ("success", "failure", "cancelled", "timed_out", "skipped", "neutral", "")
+    ended = [over(number, conclusion=each) for number, each in enumerate(conclusions, 1)]
+    found = board(job(8), running(9), ended=ended)
+    assert sorted(shown(found, JobsQuery("failed"))) == [2, 3, 4]
+    assert jobs_page(found, JobsQuery("failed"), only(), NOW).hidden == 0, "it would count open jobs"
+
+
+def test_the_row_of_a_job_that_was_run_again_has_when_and_as_which_attempt():
+    view = jobs_page(board(running(3), ended=(over(1), over(2))), JobsQuery("all"), everything, NOW)
+    assert sorted(view.run_again_ids) == [1, 2]
+    later = LaterAttempt(2, 9, "running on runner linux-4", "", NOW - 60)
+    rows = with_later(view, ListedJobs({}, {1: later}), NOW).rows
+    assert {each.id: each.later for each in rows} == {
+        1: LaterLine(moment(NOW - 60, NOW), "attempt 2", "running on runner linux-4", 9),
+        2: None,
+        3: None,
+    }
 
 
 def page_of(shown_job, outcome=NOTHING_KNOWN):

@@ -120,6 +120,20 @@ async def test_a_browser_with_the_key_may_set_up(start):
     assert (await browser.get("/system")).headers["location"] == "setup"
 
 
+async def test_without_an_app_the_server_is_ready_for_its_set_up_and_says_that_there_is_none(start, github):
+    """A load balancer that asks for readiness must let a person reach /setup."""
+    browser = start()
+
+    async def ready():
+        answer = await browser.get("/readyz")
+        return answer.status_code, answer.json()["ready"], answer.json()["app"]
+
+    assert await ready() == (200, True, "missing")
+    assert (await browser.post("/webhook")).status_code == 503
+    await create(browser, github)
+    assert await ready() == (200, True, "ok")
+
+
 @pytest.mark.parametrize("how", ["GET", "POST"])
 async def test_a_browser_without_the_key_may_not_wherever_it_comes_from(start, how):
     answer = await start(has_key=False).request(how, "/setup")
