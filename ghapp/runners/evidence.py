@@ -245,6 +245,8 @@ class Evidence(NamedTuple):
     """How far GitHub's clock was ahead of ours at least, in seconds, by the reports of this runner's jobs."""
     last_outage: Outage | None = None
     """The last outage that is over, of a runner that had been online or missing before. Display only."""
+    job_end_dated_at: float | None = None
+    """GitHub's own date of its job's end, if that was ahead of our clock; else None."""
 
     @property
     def last_sign_at(self) -> float | None:
@@ -262,12 +264,13 @@ class Evidence(NamedTuple):
     def is_busy(self) -> bool:
         """True if GitHub showed it busy later than in the second in which its known job ended.
 
-        That job, or another one, is running. If GitHub's clock leads, the job may have ended earlier by that much.
+        That job, or another one, is running. If GitHub's clock leads, the job ended earlier than dated by that much.
         """
         ended_at, shown_at = self.job_ended_at, self.shown_at
         if ended_at is None or shown_at is None:
             return self.busy and ended_at is None
-        return self.busy and shown_at > ended_at + SECOND - self.github_lead
+        dated_at = ended_at if self.job_end_dated_at is None else self.job_end_dated_at
+        return self.busy and shown_at > min(ended_at, dated_at - self.github_lead) + SECOND
 
     @property
     def is_at_work(self) -> bool:

@@ -495,6 +495,7 @@ def _with_job(evidence: Evidence, job_id: int, at: float, dated_at: float | None
         job_lookups=0 if evidence.job_id != job_id else evidence.job_lookups,
         job_looked_up_at=None if evidence.job_id != job_id else evidence.job_looked_up_at,
         job_dated_at=dated_at,
+        job_end_dated_at=None if ended is None else evidence.job_end_dated_at,
     )
 
 
@@ -563,6 +564,7 @@ def job_ended(
     elif _is_older(evidence, at if started_at is None else started_at):
         return _with_another_job(evidence, job_id)
     doubted_job = _doubted_job(evidence, job_id, at if started_at is None else started_at)
+    end_dated_at = _ahead(at, known_at)
     at, started_at = min(at, known_at), None if started_at is None else min(started_at, known_at)
     last_delivery_at = max(at, evidence.last_delivery_at or at)
     ended = evidence._replace(
@@ -575,6 +577,7 @@ def job_ended(
         retired_at=_retired_despite_job(evidence.retired_at, started_at),
         ephemeral=_after_another_job(evidence, job_id),
         job_dated_at=dated_at,
+        job_end_dated_at=end_dated_at,
         doubted_job=None,
     )
     if doubted_job is None:

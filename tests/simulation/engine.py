@@ -13,7 +13,7 @@ from ghapp.installations.pool_matching import pool_of
 from ghapp.queue.jobs import BRIEF_BACKOFF_SECONDS, TIMEOUT_SECONDS
 from ghapp.remediation.fuse import Position
 from ghapp.runners.evidence import is_absent
-from ghapp.runners.verdict import State, judge, may_run_an_unknown_job
+from ghapp.runners.verdict import LONGEST_JOB_SECONDS, State, judge, unknown_job_seconds
 from tests.simulation.calls import Steps
 from tests.simulation.changes import Changes
 from tests.simulation.claiming import Claiming
@@ -261,8 +261,8 @@ class Engine:
                 pool = pool_of(each.labels, each.custom_labels, self.changes.rules)
                 if acts and each.replaced_at is None and pool not in held:
                     return False
-            elif state is State.SUSPECT and may_run_an_unknown_job(each):
-                continue  # for as long as the longest job
+            elif state is State.SUSPECT and unknown_job_seconds(each) == LONGEST_JOB_SECONDS:
+                continue
             elif state is not State.RETIRED and (is_absent(each) or (each.registered and not each.online)):
                 return False
             elif state is not State.RETIRED and each.registered and not self.world.machines[each.id].registered:

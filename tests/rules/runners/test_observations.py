@@ -784,6 +784,17 @@ def test_a_runner_shown_busy_before_its_jobs_end_may_run_another_one_by_as_much_
     assert not shown._replace(github_lead=0.0).is_busy
 
 
+@pytest.mark.parametrize("known_at", [NOW + 341, NOW + 350, NOW + 400], ids=["at once", "late", "as late as the lead"])
+@pytest.mark.parametrize(("shown_at", "is_busy"), [(NOW + 342, False), (NOW + 342 + MICROSECOND, True)])
+def test_an_end_that_is_dated_ahead_of_our_clock_came_when_githubs_date_less_its_lead_says(known_at, shown_at, is_busy):
+    """A runner shown busy before the end of its job became known runs no other job because GitHub's clock leads."""
+    evidence = reports(("started", 1, NOW + 60, NOW + 1), ("ended", 1, NOW + 400, known_at))
+    shown = registration_seen(evidence, registration(online=True, busy=True), shown_at, by=SeenBy.LIST)
+    assert shown.is_busy is is_busy
+    again = job_started(shown, 2, NOW + 500, NOW + 441)
+    assert again.job_end_dated_at is None
+
+
 DOUBT = [("started", 2, NOW + 90, NOW + 30), ("started", 1, NOW + 50, NOW + 200)]
 """GitHub's clock is a minute ahead: the start of the first job comes late, and may be that of a later one."""
 
