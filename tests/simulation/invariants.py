@@ -259,7 +259,10 @@ class Audit(Liveness):
         accepted = [each.at for each in self._accepted.values() if each.pool in pools and each.granted_at >= since]
         if not accepted or self.is_skewed:
             return
-        covered = self.covered(max(*accepted, self._tripped_at.get(pool, 0.0)))
+        tripped_at, whole = self._tripped_at.get(pool, 0.0), self._engine.store.fuses.get(ALL_POOLS, Fuse())
+        if whole.position is not Position.CLOSED:  # its batch may have failed in this pool alone
+            tripped_at = min(tripped_at, self._tripped_at.get(ALL_POOLS, 0.0))
+        covered = self.covered(max(*accepted, tripped_at))
         needed = self._engine.scenario.config.fuse.prove_seconds - 1.0
         self.require(covered >= needed, f"the fuse of {pool} stops after {covered:.0f} s that lists cover")
 
