@@ -125,7 +125,7 @@ class Reaper(Calls):
             ),
             paused=frozenset(uid for uid, pool in pools.items() if pool in self.store.paused),
             survey=known.survey,
-            bear_name=frozenset(uid for uid, pool in pools.items() if pool in self.engine.pod_life.named_by_pod),
+            bear_name=frozenset(pod.uid for pod in pods if pod.namespace in self.engine.pod_life.named_by_pod),
         )
         return Snapshot(look, known, pods)
 
@@ -147,7 +147,8 @@ class Reaper(Calls):
         runner = known.latest(memory.names.get(pod.uid, pod.name))
         if runner is not None and runner.registered:
             return pool_of(runner.labels, runner.custom_labels, self.rules)
-        return pod.namespace
+        changes = self.engine.changes  # the namespace of a pool has its first name
+        return next(changes.name_of(pool) for pool in self.pools if pool.name == pod.namespace)
 
     # ---- jobs.leaks.github_status
 
