@@ -12,7 +12,7 @@ from ghapp.incidents.incident import LossIncident
 from ghapp.installations.pool_matching import ALL_POOLS
 from ghapp.remediation.pause import Pause, PauseSpan
 from ghapp.runners.evidence import Survey
-from ghapp.wording import time_of
+from ghapp.wording import duration, time_of
 
 PAUSE, RESUME = "pause", "resume"
 """Actions of the audit log."""
@@ -43,7 +43,7 @@ class _EndedPause(NamedTuple):
 
 
 class Interruption(NamedTuple):
-    """One entry of the time line. `kind` is `pause`, `resume`, `blind` or `sight`; `code` may be empty."""
+    """One entry of the time line. `kind` is `pause`, `resume`, `blind`, `sight` or `late`; `code` may be empty."""
 
     at: float
     kind: str
@@ -175,5 +175,9 @@ def _blind(survey: Survey, began: float, until: float) -> Iterator[Interruption]
         yield Interruption(begin, "blind", f"From here {waits}")
         if end <= until:
             yield Interruption(end, "sight", "A complete list of runners was read again")
+    for begin, end in survey.gaps:
+        if begin <= until and end >= began:
+            span = f"from {time_of(begin, end)} to {time_of(end, end)}, {duration(end - begin)}"
+            yield Interruption(begin, "late", f"No complete list of runners {span}: the next sweep was late")
     if survey.blind_since is not None and survey.blind_since <= until:
         yield Interruption(survey.blind_since, "blind", f"Since then {waits}", survey.failure)

@@ -359,6 +359,7 @@ def fleet_view(
         login=installation.login,
         settings_page=installation.settings_address(settings.web_url) if installation.has_settings else "",
         attempt=next_attempt(installation, view.survey, facts.sweep_at, facts.discovery_at, now),
+        sweep_seconds=policy.sweep.interval_seconds,
         demand=rows,
         unserved=[each for each in unserved if now - each.job.queued_at >= explained],
         slow=[

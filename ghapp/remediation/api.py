@@ -202,7 +202,7 @@ class RemediationEndpoints:
         async with self._audit.change(request, installation.id, "resume", body.pool or ALL_POOLS) as outcome:
             done = await self._fuses.resume(installation, body.pool, who, now, limits)
             outcome.set("resumed" if done else "nothing-to-resume", has_effect=bool(done), detail=done.in_words)
-        await self._schedule.due_at(installation.id, now)
+        await self._schedule.due_by(installation.id, now)
         self._reader.forget(org)
         pauses = [_document(pool, pause) for pool, pause in sorted(done.ended.items())]
         document = ResumeResult(sorted(done.ended), pauses, sorted(done.proving), sorted(done.reaping))
@@ -215,7 +215,7 @@ class RemediationEndpoints:
         installation = (await self._reader.installed(org)).installation
         entry = await self._audit.entry(request, "sweep", "")
         sweep_id = await self._presses.begin(installation.id, SWEEP_TOPIC, entry)
-        await self._schedule.due_at(installation.id, now)
+        await self._schedule.due_by(installation.id, now)
         document = SweepRequested(installation.org, timestamp(now), sweep_id)
         return Response(msgspec.json.encode(document), 202, media_type="application/json")
 

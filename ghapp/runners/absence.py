@@ -27,6 +27,7 @@ from ghapp.runners.evidence import (
     looks_hosted,
     missing_since,
     with_blind_span,
+    with_gap,
 )
 from ghapp.runners.failed_calls import call_answered, doubled, may_call, retry_at
 from ghapp.runners.verdict import Limits, Reason, State, judge, runs_a_job, unknown_job_seconds
@@ -159,8 +160,18 @@ def found(answers: Mapping[int, GetResult]) -> dict[int, GetResult]:
 MOST_OWN_IMAGES = 100
 
 
-def survey_after(survey: Survey, look: RunnerList, at: float, changed: int | None = None) -> Survey:
-    """Returns the survey after a list that was begun at `at`; `changed` as in `pacing.mean_changed`."""
+def survey_after(
+    survey: Survey, look: RunnerList, at: float, changed: int | None = None, due_at: float | None = None
+) -> Survey:
+    """Returns the survey after a list.
+
+    Args:
+        survey: before it.
+        look: the list.
+        at: when it was begun (epoch seconds).
+        changed: as in `pacing.mean_changed`.
+        due_at: when it was due; None: unknown.
+    """
     changed_pages = mean_changed(survey.changed_pages, changed)
     if look.flaw is not None:
         return replace(survey_after_failure(survey, look.flaw, at), changed_pages=changed_pages)
@@ -170,6 +181,7 @@ def survey_after(survey: Survey, look: RunnerList, at: float, changed: int | Non
         blind=with_blind_span(survey, at),
         changed_pages=changed_pages,
         own_images=_own_images(survey, look),
+        gaps=with_gap(survey, at, due_at),
     )
 
 

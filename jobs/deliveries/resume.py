@@ -68,7 +68,7 @@ async def _restart(context: JobContext, installation: Installation, by: str, unt
     pools = by_pool(runners.values(), survey, rules, now, policy.evidence)
     counts = counts_for(pools, done.proving, rules, policy.fuse, DecisionInputs(survey, now))
     await publish_fuse_changes(context, installation, done.proving, counts, now)
-    await context.schedule.due_at(installation.id, now)
+    await context.schedule.due_by(installation.id, now)
     return bool(done)
 
 

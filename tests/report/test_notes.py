@@ -8,8 +8,9 @@ from ghapp.report.fleet import by_pool
 from ghapp.report.headlines import headlines
 from ghapp.report.notes import notes
 from ghapp.runners.verdict import Limits
+from ghapp.wording import duration, time_of
 from tests.report.fleets import fleet_of
-from tests.rules.builders import NOW, lost, online, suspect
+from tests.rules.builders import NOW, lost, online, survey, suspect
 
 DEATH = DeathSummary("linux-1", NOW - 70, Cause.HOST_OOM, "OOMKilled")
 LIMITS = Limits(confirm_seconds=30.0)
@@ -38,6 +39,12 @@ def found(*runners, **changes):
 )
 def test_the_last_death_of_an_hour_is_named_with_its_age_and_cause(deaths, expected):
     assert found(online(1), recent_deaths=deaths) == expected
+
+
+@pytest.mark.parametrize(("age", "is_shown"), [(60, False), (76, True)], ids=["as usual", "late"])
+def test_while_a_newer_list_should_be_there_its_time_and_age_are_shown(age, is_shown):
+    text = f"Runners are shown as of {time_of(NOW - age, NOW)}, {duration(age)} ago."
+    assert found(online(1), survey=survey(swept_at=NOW - age)) == [text] * is_shown
 
 
 def missing(number, seconds, **changes):

@@ -399,7 +399,7 @@ class PageData:
 
     async def sweep_now(self, org_state: OrgState) -> None:
         """Makes a sweep of the organization due."""
-        await self._schedule.due_at(org_state.installation.id, self._clock())
+        await self._schedule.due_by(org_state.installation.id, self._clock())
 
     async def audited(self, installation: int | None, most: int, trail: Trail = Trail.CHANGES) -> list[AuditEntry]:
         """Returns the latest entries of an organization's audit log; None: of what concerns all organizations."""

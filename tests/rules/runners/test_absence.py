@@ -214,6 +214,36 @@ class TestSeenSeconds:
         blind = ((NOW + 59, NOW + 3600), (NOW + 60, NOW + 7200))
         assert absence.survey_after(survey(blind=blind), listing(1), NOW + 60).blind == blind[:1]
 
+    @pytest.mark.parametrize(
+        ("due", "began", "before", "is_gap"),
+        [
+            (60, 120, {}, False),
+            (60, 121, {}, True),
+            (130, 200, {}, False),  # the budget stretched the interval
+            (None, 200, {}, False),
+            (60, 300, {}, True),
+            (60, 301, {}, False),
+            (60, 121, {"failing_since": NOW + 60, "failure": "RateLimited"}, False),
+            (60, 121, {"swept_at": None}, False),
+            (-1, 121, {}, False),
+        ],
+        ids=["twice", "more", "stretched", "unknown", "long", "blind", "failed between", "first list", "clock jumped"],
+    )
+    def test_a_list_after_more_than_twice_the_interval_leaves_a_gap_unless_that_time_is_blind(
+        self, due, began, before, is_gap
+    ):
+        due_at = None if due is None else NOW + due
+        after = absence.survey_after(survey(**before), listing(1), NOW + began, due_at=due_at)
+        assert after.gaps == (((NOW, NOW + began),) if is_gap else ())
+        assert not (after.gaps and after.blind)
+
+    def test_gaps_are_kept_for_a_week_through_lists_and_failures_and_count_as_covered(self):
+        gaps = ((NOW - 100, NOW),)
+        failed = absence.survey_after_failure(survey(gaps=gaps), Reason.RATE_LIMITED, NOW + 10)
+        assert absence.survey_after(failed, listing(1), NOW + BLIND_KEPT_SECONDS - 1).gaps == gaps
+        assert absence.survey_after(survey(gaps=gaps), listing(1), NOW + BLIND_KEPT_SECONDS).gaps == ()
+        assert covered_seconds(survey(gaps=gaps), NOW - 100, NOW) == 100.0
+
     def test_a_clock_that_went_back_adds_no_blind_span(self):
         assert absence.survey_after(survey(), listing(1), NOW - 3600).blind == ()
 

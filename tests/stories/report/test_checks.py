@@ -150,8 +150,8 @@ async def test_while_nothing_changes_no_calls_are_made(story):
         await sweep(app)
         await report(app)
         before = calls(app)
-        for _ in range(2):
-            app.clock.pass_(60)  # the next sweep is due, and not overdue
+        for seconds in (60, OVERDUE_SECONDS):  # the next sweep is due, and not overdue
+            app.clock.pass_(seconds)
             assert await report(app) is CheckRunOutcome.NOTHING_TO_DO
         assert calls(app) == before
 

@@ -365,6 +365,8 @@ ADMIN = Pause("lisa", "driver update", NOW - 500)
         (loss(), [], {}, {"blind": ((NOW - 200, NOW - 100),)}, ["blind", "sight"]),
         (healed(), [], {}, {"blind": ((NOW - 50, NOW - 30),)}, ["blind"]),
         (healed(), [], {}, {"blind": ((NOW - 30, NOW - 20),)}, []),
+        (loss(), [], {}, {"gaps": ((NOW - 300, NOW - 226), (NOW - 174, NOW - 100), (NOW - 80, NOW - 6))}, ["late"] * 2),
+        (healed(), [], {}, {"gaps": ((NOW - 39, NOW - 1),)}, []),
         (loss(), [], {}, {"failing_since": NOW - 500, "failure": "GitHubUnavailable"}, ["blind"]),
         (healed(), [], {}, {"failing_since": NOW - 5, "failure": "GitHubUnavailable"}, []),
     ],
@@ -375,7 +377,13 @@ def test_pauses_and_time_without_a_list_are_part_of_the_time_line_while_the_inci
     found = interruptions_of(incident(one), changes, pauses, Survey(**survey), NOW)
     assert [each.kind for each in found] == shown
     kinds = [each.kind for each in incident_page(incident(one), {}, NOW, found).entries]
-    assert [kind for kind in kinds if kind in ("pause", "resume", "blind", "sight")] == shown
+    assert [kind for kind in kinds if kind in ("pause", "resume", "blind", "sight", "late")] == shown
+
+
+def test_the_time_before_a_late_list_is_shown_with_its_begin_end_and_length():
+    (found,) = interruptions_of(incident(loss()), [], {}, Survey(gaps=((NOW - 80, NOW - 6),)), NOW)
+    begin, end = time_of(NOW - 80, NOW - 6), time_of(NOW - 6, NOW)
+    assert found.text == f"No complete list of runners from {begin} to {end}, 1 min 14 s: the next sweep was late"
 
 
 def test_a_pause_is_shown_with_who_paused_what_and_why():
