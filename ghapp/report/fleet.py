@@ -185,6 +185,15 @@ class PoolView:
     written_off: Sequence[RunnerView] = ()
 
     @property
+    def total(self) -> int:
+        """The runners that GitHub lists, and the lost ones.
+
+        A suspect is neither. Mostly it has left after its job, and its successor is listed: with both, a pool would
+        seem to grow while deliveries are late.
+        """
+        return len(self.members) - self.count[State.SUSPECT]
+
+    @property
     def fuse_text(self) -> str:
         """The position of the fuse in force, and whether it is not the pool's own."""
         return f"{self.fuse.position}{' (all pools)' if self.is_whole_fuse else ''}"

@@ -52,7 +52,7 @@ def loss_headlines(fleet: FleetView, pools: Sequence[PoolView], now: float) -> I
         burst = _latest_burst(pool, gap)
         unanswered = [each for each in statuses if is_unanswered(each, now, patience)]
         worst = _worst(statuses)
-        total = len(pool.members)
+        total = pool.total
         last_request_at = last_of_all if pool.is_whole_fuse else _last_request((*lost, *pool.healed), pool.fuse)
         batches = _batches_left(fleet, pool, pools, now)
         step, command = _step(fleet, pool, worst, unanswered, burst, last_request_at, batches)

@@ -188,7 +188,7 @@ def _line(pool: PoolView, demand: PoolDemand | None, now: float) -> PoolLine:
     is_closed = pool.fuse.position is Position.CLOSED
     return PoolLine(
         name=pool.name,
-        total=len(pool.members),
+        total=pool.total,
         states=state_counts(pool.count),
         healed=len(pool.healed),
         fuse=pool.fuse.position.value,
