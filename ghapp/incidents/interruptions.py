@@ -22,7 +22,7 @@ class PauseChange(NamedTuple):
     """A pause or a resumption of a pool, or of the whole organization (`*`), by a person or a token.
 
     `until`: when the pause ends by itself; None: never, or not known. `result`: as in the audit log, which has
-    `extended` and `changed` for a pause that was there already.
+    `extended` and `changed` for a pause that was there already. `before`: the end and the reason that this pause had.
     """
 
     at: float
@@ -32,6 +32,7 @@ class PauseChange(NamedTuple):
     why: str = ""
     until: float | None = None
     result: str = ""
+    before: str = ""
 
 
 class _EndedPause(NamedTuple):
@@ -111,7 +112,10 @@ def _change(change: PauseChange) -> Interruption:
         return Interruption(change.at, RESUME, f"{change.who} resumed remediation{where}")
     did = _OF_A_PAUSE.get(change.result, "paused remediation")
     until = "" if change.until is None else f" until {time_of(change.until, change.at)}"
-    return Interruption(change.at, PAUSE, f"{change.who} {did}{where}{until}{_why(change)}; nothing is replaced")
+    before = f" ({change.before})" if change.before else ""
+    return Interruption(
+        change.at, PAUSE, f"{change.who} {did}{where}{until}{_why(change)}{before}; nothing is replaced"
+    )
 
 
 def _why(pause: Pause | PauseChange) -> str:

@@ -76,7 +76,16 @@ async def load_org_view(stores: Stores, installation: Installation, settings: Se
 def pause_changes(entries: Iterable[AuditEntry]) -> list[PauseChange]:
     """Returns the pauses and resumptions among the entries of the audit log."""
     return [
-        PauseChange(each.at, each.who, each.action, each.subject, each.why, each.until, each.result)
+        PauseChange(
+            each.at,
+            each.who,
+            each.action,
+            each.subject,
+            each.why,
+            each.until,
+            each.result,
+            each.detail if each.action == PAUSE else "",
+        )
         for each in entries
         if each.action in (PAUSE, RESUME) and each.result != BEGUN
     ]

@@ -227,8 +227,8 @@ _OF_ONE_RUNNER: Mapping[ReplacementBlocker | None, tuple[str, str]] = {
         "their controller claims that their pods are busy",
     ),
     ReplacementBlocker.LIMIT: (
-        "it waits for its turn: the replacements of one sweep are limited",
-        "the replacements of one sweep are limited",
+        "it waits for its turn with the next sweep, which grants a limited number",
+        "they wait for their turn with the next sweep, which grants a limited number",
     ),
     ReplacementBlocker.DELIVERIES_MISSING: (
         "deliveries are missing or late, and its job may have ended unseen; it is confirmed within an hour",

@@ -416,6 +416,10 @@ class PageData:
         """Records a press whose work a worker does, before the work is enqueued; returns its id."""
         return await self._stores.presses.begin(org_state.installation.id, topic, entry)
 
+    async def follow_change(self, org_state: OrgState, topic: str, entry: AuditEntry) -> str:
+        """Has the outcome of work be added to a change that was recorded; returns the id of the press."""
+        return await self._stores.presses.follow(org_state.installation.id, topic, entry)
+
     async def begin_or_join_press(self, org_state: OrgState, topic: str, entry: AuditEntry) -> tuple[str, str]:
         """Records a press, as `begin_press`, or joins one that waits; returns the press' id, and who began it."""
         return await self._stores.presses.begin_or_join(org_state.installation.id, topic, entry)

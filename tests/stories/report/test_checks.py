@@ -490,6 +490,10 @@ async def test_github_is_asked_whether_who_presses_resume_is_an_admin(story, by,
         await report(app)
         summary = check_runs(app, "api")[check_run]["output"]["summary"]
         assert f"**Resume**, pressed by `{by}` {time_of(entry.at, app.clock())}: {prose(result)}." in summary
+        await sweep(app)
+        await report(app)
+        summary = check_runs(app, "api")[check_run]["output"]["summary"]
+        assert ("restarted; sweep: found " in summary) is (position is Position.PROVING)
 
 
 async def test_while_github_does_not_answer_who_pressed_is_asked_again(story):

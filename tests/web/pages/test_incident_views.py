@@ -402,12 +402,17 @@ def test_a_pause_that_was_there_is_extended_and_its_end_is_shown_with_the_date_o
     changes = [
         PauseChange(NOW - 300, "lisa", "pause", POOL, "update", until=NOW - 20, result="paused"),
         PauseChange(NOW - 60, "mona", "pause", POOL, "update", until=NOW + 60, result="extended"),
-        PauseChange(NOW - 30, "lisa", "pause", POOL, "disks", until=NOW + 86_400, result="changed"),
+        PauseChange(
+            NOW - 30, "lisa", "pause", POOL, "disks", NOW + 86_400, "changed", "before without an end, for: update"
+        ),
     ]
     until = [time_of(NOW + 60, NOW), time_of(NOW + 86_400, NOW)]
     assert [each.text for each in interruptions_of(incident(loss()), changes, {}, Survey(), NOW)] == [
         f"mona extended the pause of remediation of {POOL} until {until[0]}: update; nothing is replaced",
-        f"lisa changed the pause of remediation of {POOL} until {until[1]}: disks; nothing is replaced",
+        (
+            f"lisa changed the pause of remediation of {POOL} until {until[1]}: disks "
+            "(before without an end, for: update); nothing is replaced"
+        ),
     ]
     assert len(until[1]) > len(until[0])
 

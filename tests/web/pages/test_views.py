@@ -130,7 +130,7 @@ def test_the_overview_begins_with_the_worst_headline_and_lists_the_others():
     assert not page.is_well
     assert (lost.severity, lost.sentence) == (
         Severity.ATTENTION,
-        f"1 of 3 runners of {POOL} is lost: it waits for its turn: the replacements of one sweep are limited.",
+        f"1 of 3 runners of {POOL} is lost: it waits for its turn with the next sweep, which grants a limited number.",
     )
     assert (lost.incident, lost.page) == ("i", f"runners?pool={POOL}&state=invalidated")
     assert (fuse.severity, fuse.since.text, fuse.command) == (
@@ -354,7 +354,7 @@ def test_the_death_of_an_earlier_runner_with_the_same_name_is_not_shown(death):
     ("evidence", "view", "stage", "words"),
     [
         (WELL[0], VIEW, "none", ""),
-        (LOST[2], VIEW, "waiting", "It waits for its turn: the replacements of one sweep are limited."),
+        (LOST[2], VIEW, "waiting", "It waits for its turn with the next sweep, which grants a limited number."),
         (
             LOST[2],
             OrgView("acme", (), Limits(), SWEPT, {}, {"*": PAUSE}),
