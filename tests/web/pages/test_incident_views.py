@@ -298,7 +298,9 @@ def test_open_losses_are_the_first_of_a_bounded_number_of_rows():
 
 
 def test_the_cards_have_the_counts_and_the_times_to_heal():
-    page = incident_page(incident(healed(1, 90), healed(2, 40), healed(3, 30), loss(4), steps=[TRIP]), {}, NOW)
+    page = incident_page(
+        incident(healed(1, 90), healed(2, 40), healed(3, 30), loss(4, granted_at=NOW - 58), steps=[TRIP]), {}, NOW
+    )
     assert (page.lost, page.still_lost, page.healed) == (4, 1, 3)
     assert (page.heal, page.longest_heal) == ("1 min", "1 min 10 s")
     assert page.fuses == (IncidentFuse(POOL, "proving", 1, FUSE_REASONS[FuseReason.MASS_LOSS], "MassLoss"),)
@@ -318,7 +320,14 @@ def test_losses_that_a_fuse_counted_before_this_incident_are_counted_apart():
 def test_each_fuse_of_an_incident_is_named_with_its_own_position_batches_and_reason():
     batch = step(40, Position.PROVING, FuseReason.BATCH_ONLINE, batch=6)
     page = incident_page(
-        incident(loss(), loss(2, pool="b"), steps=[TRIP, batch, CLOSE, STOP._replace(pool="*", at=NOW - 5)]), {}, NOW
+        incident(
+            loss(granted_at=NOW - 58),
+            *(loss(number, granted_at=NOW - 40) for number in (2, 3)),
+            loss(4, pool="b"),
+            steps=[TRIP, batch, CLOSE, STOP._replace(pool="*", at=NOW - 5)],
+        ),
+        {},
+        NOW,
     )
     assert [(each.name, each.position, each.batches, each.code) for each in page.fuses] == [
         ("all pools", "stopped", 0, "BatchNeverOnline"),
@@ -482,8 +491,12 @@ def test_the_proof_of_a_loss_is_explained(proof, first):
     [
         (incident(loss(granted_at=None)), "1 lost, replacement granted for 0, 0 successors online, 1 open."),
         (
-            incident(healed(1), loss(2), loss(3, LossEnd.AGED_OUT, 40), steps=[TRIP, STOP]),
+            incident(healed(1), loss(2), loss(3, LossEnd.AGED_OUT, 40), steps=[TRIP._replace(at=NOW - 60), STOP]),
             "3 lost, replacement granted for 3 in 1 batch, 1 successor online, 1 ended otherwise, 1 open.",
+        ),
+        (
+            incident(loss(1), loss(2, granted_at=NOW - 58), steps=[TRIP, STOP]),
+            "2 lost, replacement granted for 2, 1 of them in 1 batch, 0 successors online, 2 open.",
         ),
     ],
 )
