@@ -277,6 +277,14 @@ async def test_a_press_from_this_machine_is_allowed_and_audited_as_local(key_hol
 # Refusals.
 
 
+@pytest.mark.parametrize(("who", "sees"), [("mona", True), ("lisa", False)], ids=["a manager", "a member"])
+async def test_the_command_that_resumes_is_shown_to_who_may_act(signed_in, redis, fleet, who, sees):
+    await Fuses(redis).pause(fleet["acme"], "*", Pause("octocat", "disks", NOW - 60))
+    browser = await signed_in(who)
+    page = (await browser.get("/orgs/acme")).text
+    assert ("ghapp resume" in page, "An admin of ghapp: " in page) == (sees, not sees)
+
+
 @pytest.mark.parametrize("path", OF_ORG)
 async def test_a_member_who_may_not_list_runners_sees_and_uses_no_button(signed_in, asked, redis, fleet, path):
     browser = await signed_in("lisa")

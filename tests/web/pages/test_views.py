@@ -139,6 +139,9 @@ def test_the_overview_begins_with_the_worst_headline_and_lists_the_others():
         "ghapp resume acme --pool gpu",
     )
     assert "".join(each.text for each in fuse.step).startswith("Find out why no successor came online")
+    read = page.for_readers()
+    assert (read.headline, read.others[0].command) == (lost, "")
+    assert "".join(each.text for each in read.others[0].step).startswith("An admin of ghapp: find out why")
     assert page.can_resume
 
 
