@@ -14,7 +14,14 @@ from ghapp.runners.absence import (
     RunnerList,
     absent_runners,
 )
-from ghapp.runners.evidence import BLIND_KEPT_SECONDS, MOST_BLIND_SPANS, STALE_LIST_SECONDS, Survey, covered_seconds
+from ghapp.runners.evidence import (
+    BLIND_KEPT_SECONDS,
+    MOST_BLIND_SPANS,
+    STALE_LIST_SECONDS,
+    Evidence,
+    Survey,
+    covered_seconds,
+)
 from ghapp.runners.remains import Remains, RemainsKind
 from ghapp.runners.verdict import DOUBTFUL_JOB_SECONDS, LONGEST_JOB_SECONDS, Limits, Reason, State, judge
 from tests.rules.builders import LONG_AGO, MICROSECOND, NOW, lost, online, present, registration, survey, suspect
@@ -721,3 +728,35 @@ def test_a_suspect_that_is_younger_than_a_confirmation_is_only_being_checked(age
 )
 def test_the_outcome_of_a_sweep_names_suspects_and_runners_that_are_checked(found, text):
     assert found.in_words == text
+
+
+@pytest.mark.parametrize(
+    ("taken", "is_shown"),
+    [
+        ({}, True),
+        ({"job_started_at": NOW - 60}, False),
+        ({"job_ended_at": NOW - 20}, False),
+        ({"job_id": None}, False),
+        ({"registered": True}, False),
+        ({"id": 3}, False),
+        ({"id": 7}, False),
+        ({"id": 9}, False),
+    ],
+    ids=[
+        "ours",
+        "the list may be from before",
+        "ended",
+        "no job",
+        "listed",
+        "below",
+        "far from its neighbours",
+        "above",
+    ],
+)
+def test_a_runner_that_no_list_showed_is_ours_if_its_id_is_between_those_of_two_that_came_with_it(taken, is_shown):
+    """Two scopes have runners with the same labels: the deliveries of the jobs of both look alike."""
+    runner = Evidence(id=5, name="vm", first_seen=NOW - 90, job_id=7, job_started_at=NOW - 61)._replace(**taken)
+    times = {4: 0.0, 6: 600.0, 8: 1201.0}
+    fleet = [online(each, first_seen=LONG_AGO + after) for each, after in times.items()]
+    assert absence.never_listed([runner, *fleet], survey()) == ([runner] if is_shown else [])
+    assert absence.never_listed([runner, *fleet], Survey()) == []
