@@ -459,7 +459,8 @@ class ApiClient:
         done = f"{PAUSE_RESULTS.get(document['result'], 'pause changed')}: {subject}, {document['pause']['text']}"
         effect = "it requests nothing while the pause holds"
         paused = [each for each in await self._held(name) if pool in (None, each["pool"])]
-        return [done, end, *_proving(name, paused, pool, effect)]
+        before = [f"before: {document['before']['text']}"] if document.get("before") else []
+        return [done, *before, end, *_proving(name, paused, pool, effect)]
 
     async def resume(self, org: str, pool: str | None) -> list[str]:
         """Clears pauses and restarts stopped fuses; returns lines with the result and what is still in effect.

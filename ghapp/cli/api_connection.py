@@ -17,8 +17,8 @@ import httpx
 
 from ghapp.addresses import is_loopback
 from ghapp.cli.api_client import ApiClient
-from ghapp.cli.audit import user_here
 from ghapp.cli.context import UnknownPoolError, chosen, no_such_pool, opened, settings_here
+from ghapp.cli.record_change import user_here
 from ghapp.errors import ConfigurationError
 from ghapp.installations.pool_matching import rule_named
 from ghapp.redis_clock import SharedClock

@@ -11,10 +11,10 @@ from typing import Any
 
 import click
 
-from ghapp.cli.audit import change
 from ghapp.cli.completion import complete_orgs
 from ghapp.cli.context import chosen, opened, run, settings_here, show
 from ghapp.cli.options import HelpfulGroup, NameChoice
+from ghapp.cli.record_change import change
 from ghapp.errors import GhappError
 from ghapp.installations.installation import Installation
 from ghapp.store.stores import Stores

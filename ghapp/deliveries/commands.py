@@ -7,9 +7,9 @@ import time
 import click
 
 from ghapp.cli.api_connection import query
-from ghapp.cli.audit import change
 from ghapp.cli.context import opened, run, settings_here, show
 from ghapp.cli.options import CommandOutput, HelpfulGroup, OutputCommand, json_fields
+from ghapp.cli.record_change import change
 from ghapp.errors import GhappError
 from ghapp.settings import Settings
 from ghapp.store.keys import ALL_ORGS

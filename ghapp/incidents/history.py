@@ -355,6 +355,9 @@ def sample(
 ) -> HistorySample:
     """Returns what a complete sweep adds to the history.
 
+    A runner that its list is the first to lack counts in no state: mostly its job has ended, and the delivery of that
+    is on its way. The highest number of suspects of a step would be that of the runners that left before some sweep.
+
     Args:
         runners: all records.
         jobs: those that are not over.
@@ -372,6 +375,8 @@ def sample(
         verdict = judge(each, survey, at, limits)
         is_open = is_loss_open(each, verdict, at)
         if not is_open and (verdict.state is State.RETIRED or is_lost(each, verdict)):
+            continue
+        if verdict.state is State.SUSPECT and verdict.since is not None and verdict.since >= at:
             continue
         here = gauges[matcher.pool(each)]
         here[(State.INVALIDATED if is_open else verdict.state).value] += 1

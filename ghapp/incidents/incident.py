@@ -7,9 +7,11 @@ process crashed, is added as far as the fuse shows it.
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
-from itertools import chain
+from itertools import chain, takewhile
 from typing import NamedTuple
 
 from ghapp.installations.pool_matching import ALL_POOLS
@@ -305,6 +307,25 @@ def fuse_spans(steps: Sequence[FuseStep]) -> Iterator[Span]:
             yield Span(each.pool, opened.pop(each.pool), each.at)
     for pool, at in opened.items():
         yield Span(pool, at, None)
+
+
+def granted_by_batch(incident: LossIncident) -> Counter[tuple[str, float]]:
+    """Returns how many replacements were granted in each batch that granted any, by the fuse's pool and its begin.
+
+    While the fuse of all pools is not closed, the batch is one of this fuse. What was granted while neither fuse of a
+    pool was open is in no batch.
+    """
+    steps = {pool: sorted(each, key=_by_time) for pool, each in recorded_steps([incident]).items()}
+    found = Counter[tuple[str, float]]()
+    for loss in incident.losses:
+        for pool in (ALL_POOLS, loss.pool) if loss.granted_at is not None else ():
+            known = steps.get(pool, [])
+            until_then = known[: bisect_right(known, loss.granted_at, key=lambda each: each.at)]
+            since_trip = [*takewhile(lambda each: each.position is not Position.CLOSED, reversed(until_then))]
+            if since_trip:
+                found.update((pool, each.at) for each in [each for each in since_trip if each.batch][:1])
+                break
+    return found
 
 
 def spans(incident: LossIncident) -> Iterator[Span]:

@@ -12,7 +12,7 @@ from ghapp.incidents.incident import LossIncident
 from ghapp.installations.pool_matching import ALL_POOLS
 from ghapp.remediation.pause import Pause, PauseSpan
 from ghapp.runners.evidence import Survey
-from ghapp.wording import time_of
+from ghapp.wording import duration, time_of
 
 PAUSE, RESUME = "pause", "resume"
 """Actions of the audit log."""
@@ -22,7 +22,7 @@ class PauseChange(NamedTuple):
     """A pause or a resumption of a pool, or of the whole organization (`*`), by a person or a token.
 
     `until`: when the pause ends by itself; None: never, or not known. `result`: as in the audit log, which has
-    `extended` and `changed` for a pause that was there already.
+    `extended` and `changed` for a pause that was there already. `before`: the end and the reason that this pause had.
     """
 
     at: float
@@ -32,6 +32,7 @@ class PauseChange(NamedTuple):
     why: str = ""
     until: float | None = None
     result: str = ""
+    before: str = ""
 
 
 class _EndedPause(NamedTuple):
@@ -43,7 +44,7 @@ class _EndedPause(NamedTuple):
 
 
 class Interruption(NamedTuple):
-    """One entry of the time line. `kind` is `pause`, `resume`, `blind` or `sight`; `code` may be empty."""
+    """One entry of the time line. `kind` is `pause`, `resume`, `blind`, `sight` or `late`; `code` may be empty."""
 
     at: float
     kind: str
@@ -111,7 +112,10 @@ def _change(change: PauseChange) -> Interruption:
         return Interruption(change.at, RESUME, f"{change.who} resumed remediation{where}")
     did = _OF_A_PAUSE.get(change.result, "paused remediation")
     until = "" if change.until is None else f" until {time_of(change.until, change.at)}"
-    return Interruption(change.at, PAUSE, f"{change.who} {did}{where}{until}{_why(change)}; nothing is replaced")
+    before = f" ({change.before})" if change.before else ""
+    return Interruption(
+        change.at, PAUSE, f"{change.who} {did}{where}{until}{_why(change)}{before}; nothing is replaced"
+    )
 
 
 def _why(pause: Pause | PauseChange) -> str:
@@ -175,5 +179,9 @@ def _blind(survey: Survey, began: float, until: float) -> Iterator[Interruption]
         yield Interruption(begin, "blind", f"From here {waits}")
         if end <= until:
             yield Interruption(end, "sight", "A complete list of runners was read again")
+    for begin, end in survey.gaps:
+        if begin <= until and end >= began:
+            span = f"from {time_of(begin, end)} to {time_of(end, end)}, {duration(end - begin)}"
+            yield Interruption(begin, "late", f"No complete list of runners {span}: the next sweep was late")
     if survey.blind_since is not None and survey.blind_since <= until:
         yield Interruption(survey.blind_since, "blind", f"Since then {waits}", survey.failure)

@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from ghapp.incidents.incident import FuseStep, LossEnd, LossIncident, RunnerLoss
+from ghapp.incidents.incident import FuseStep, LossEnd, LossIncident, RunnerLoss, granted_by_batch
 from ghapp.incidents.interruptions import Interruption
 from ghapp.incidents.texts import (
     ENDS,
@@ -197,7 +197,10 @@ class IncidentRow(NamedTuple):
 
 
 class IncidentFuse(NamedTuple):
-    """One of the incident's fuses: of a pool or of the whole organization, its position now, its batches, and why."""
+    """One of the incident's fuses: of a pool or of the whole organization, its position now, and why.
+
+    `batches`: how many of its batches granted a replacement.
+    """
 
     name: str
     position: str
@@ -284,7 +287,7 @@ def _fuses(incident: LossIncident) -> Iterator[IncidentFuse]:
     for pool, position in sorted(last_positions(incident).items(), key=lambda each: (order.index(each[1]), each[0])):
         steps = [each for each in incident.steps if each.pool == pool]
         last = next((each for each in reversed(steps) if each.reason is not FuseReason.NONE), steps[-1])
-        batches = sum(each.batch > 0 for each in steps)
+        batches = sum(each == pool for each, _ in granted_by_batch(incident))
         name = "all pools" if pool == ALL_POOLS else pool
         yield IncidentFuse(name, position.value, batches, FUSE_REASONS[last.reason], last.reason.value)
 
@@ -307,13 +310,15 @@ def _loss_sentence(incident: LossIncident, now: float) -> str:
 def _progress(incident: LossIncident) -> str:
     """Returns how many of the lost runners came how far: the time line in one sentence."""
     losses = incident.losses
-    batches = sum(each.batch > 0 for each in incident.steps)
+    by_batch = granted_by_batch(incident)
     requested = sum(each.granted_at is not None for each in losses)
+    which = "" if by_batch.total() == requested else f", {by_batch.total():,} of them"
+    batches = f"{which} in {counted(len(by_batch), 'batch', 'batches')}" if by_batch else ""
     healed = len(heal_seconds(losses))
     otherwise = sum(not each.is_open for each in losses) - healed
     parts = [
         f"{len(losses):,} lost",
-        f"replacement granted for {requested:,}" + (f" in {counted(batches, 'batch', 'batches')}" if batches else ""),
+        f"replacement granted for {requested:,}{batches}",
         f"{counted(healed, 'successor')} online",
         *([f"{otherwise:,} ended otherwise"] if otherwise else []),
         f"{sum(each.is_open for each in losses):,} open",

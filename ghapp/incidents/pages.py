@@ -28,7 +28,8 @@ async def _one(visit: Visit) -> Values:
     interruptions = await visit.data.interruptions(visit.org_state, incident)
     page = incident_page(incident, await visit.data.names(visit.org_state), visit.clock(), interruptions)
     fleet = await visit.data.fleet(visit.org_state) if incident.is_open else None
-    return {"page": page, "items": [] if fleet is None else items_about(fleet, page.pools, visit.clock())}
+    items = [] if fleet is None else items_about(fleet, page.pools, visit.clock())
+    return {"page": page, "items": items if visit.rights.manages else [each.for_readers() for each in items]}
 
 
 PAGES = (

@@ -77,7 +77,16 @@ async def load_org_view(stores: Stores, installation: Installation, settings: Se
 def pause_changes(entries: Iterable[AuditEntry]) -> list[PauseChange]:
     """Returns the pauses and resumptions among the entries of the audit log."""
     return [
-        PauseChange(each.at, each.who, each.action, each.subject, each.why, each.until, each.result)
+        PauseChange(
+            each.at,
+            each.who,
+            each.action,
+            each.subject,
+            each.why,
+            each.until,
+            each.result,
+            each.detail if each.action == PAUSE else "",
+        )
         for each in entries
         if each.action in (PAUSE, RESUME) and each.result != BEGUN
     ]
@@ -376,6 +385,7 @@ def fleet_view(
         login=installation.login,
         settings_page=installation.settings_address(settings.web_url) if installation.has_settings else "",
         attempt=next_attempt(installation, view.survey, facts.sweep_at, facts.discovery_at, now),
+        sweep_seconds=policy.sweep.interval_seconds,
         demand=rows,
         unserved=[each for each in unserved if now - each.job.queued_at >= explained],
         slow=[

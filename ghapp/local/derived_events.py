@@ -14,20 +14,29 @@ from ghapp.incidents.texts import state_of, where_of
 from ghapp.installations.pool_matching import ALL_POOLS
 from ghapp.report.documents import timestamp
 from ghapp.runners.evidence import Survey
-from ghapp.wording import counted, duration
+from ghapp.wording import clock_time, counted, duration
 
 PHANTOM_FOUND, PHANTOM_OVER = "phantom.found", "phantom.over"
 BLIND_BEGAN, BLIND_OVER = "blind.began", "blind.over"
 """Sweeps could read no complete list of runners, and could again."""
+LIST_LATE = "list.late"
+"""A complete list came more than an interval late."""
 HEALED = "incident.healed"
 
-COLOURS = {PHANTOM_FOUND: "yellow", PHANTOM_OVER: "green", BLIND_BEGAN: "red", BLIND_OVER: "green", HEALED: "green"}
+COLOURS = {
+    PHANTOM_FOUND: "yellow",
+    PHANTOM_OVER: "green",
+    BLIND_BEGAN: "red",
+    BLIND_OVER: "green",
+    LIST_LATE: "yellow",
+    HEALED: "green",
+}
 
 
 def derived_events(
     summary: ClusterSummary | None, survey: Survey, incidents: Iterable[LossIncident]
 ) -> list[dict[str, Any]]:
-    """Returns phantoms, found and over, the begins and ends of blindness, and healed incidents; oldest first.
+    """Returns phantoms, found and over, begins and ends of blindness, late lists and healed incidents; oldest first.
 
     Args:
         summary: the phantoms; None without a cluster.
@@ -49,6 +58,8 @@ def _blindness(survey: Survey) -> Iterator[dict[str, Any]]:
         yield _event(BLIND_OVER, ALL_POOLS, end, f"after {duration(end - begin)}")
     if survey.blind_since is not None:
         yield _event(BLIND_BEGAN, ALL_POOLS, survey.blind_since, survey.failure)
+    for begin, end in survey.gaps:
+        yield _event(LIST_LATE, ALL_POOLS, end, f"no list since {clock_time(begin)}, {duration(end - begin)}")
 
 
 def _healed(incidents: Iterable[LossIncident]) -> Iterator[dict[str, Any]]:

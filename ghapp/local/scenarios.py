@@ -29,8 +29,8 @@ class Scenario(NamedTuple):
         name: on the command line.
         control: of the sandbox, by its name in the URL.
         arguments: of the control.
-        look: one line: what was done and what to look at; `{0}` is the result of the control. Not what follows: a pause
-            or a fuse may prevent it, and the line stays.
+        look: one line: what was done and what to look at; `{0}` is the result of the control, or the first of several.
+            Not what follows: a pause or a fuse may prevent it, and the line stays.
         page: path of the page to look at; `{0}` as in `look`.
         after_seconds: from the first view of the fleet to its start.
     """
@@ -47,8 +47,8 @@ class Scenario(NamedTuple):
         result = sandbox.control(self.control, **self.arguments)
         if result is not None and not result:
             return None
-        first = result[0] if isinstance(result, list) else result
-        return StartedScenario(self.name, self.look.format(first), self.page.format(first), _deploys(result))
+        results = result if isinstance(result, list) else [result]
+        return StartedScenario(self.name, self.look.format(*results), self.page.format(*results), _deploys(result))
 
 
 class StartedScenario(NamedTuple):
@@ -106,7 +106,7 @@ SCENARIOS = (
         "out-of-memory",
         {},
         "The container of job {0} reached its memory limit. Its post-mortem names the cause: host-oom.",
-        "/orgs/acme/deaths",
+        "/orgs/acme/deaths/{1}",
     ),
     Scenario(
         "leak",

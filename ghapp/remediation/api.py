@@ -62,11 +62,15 @@ class PauseDocument(msgspec.Struct, frozen=True):
 
 
 class PauseAnswer(msgspec.Struct, frozen=True):
-    """The pause that is in effect, and what the request did: `paused`, `extended`, `changed` or `already-paused`."""
+    """The pause that is in effect, and what the request did: `paused`, `extended`, `changed` or `already-paused`.
+
+    `before` is the pause as it was before an extension or a change.
+    """
 
     org: str
     result: str
     pause: PauseDocument
+    before: PauseDocument | None = None
 
 
 class ResumeResult(msgspec.Struct, frozen=True):
@@ -178,13 +182,14 @@ class RemediationEndpoints:
         asked = Pause(await self._authenticator.who(request), body.why or "", now, until)
         installation, subject = org_state.installation.id, body.pool or ALL_POOLS
         async with self._audit.change(request, installation, "pause", subject, why=asked.why) as outcome:
-            pause, result = done = await self._fuses.pause(installation, subject, asked)
-            outcome.set(result, has_effect=done.has_effect, until=pause.until)
+            pause, result, before = done = await self._fuses.pause(installation, subject, asked)
+            outcome.set(result, has_effect=done.has_effect, until=pause.until, detail=done.in_words)
         self._reader.forget(org)
         if result is PauseResult.NEEDS_REASON:
             return problem(404, NEEDS_REASON)
         if done.has_effect or pause.who == asked.who:  # or a retry of a request whose answer was lost
-            document = PauseAnswer(org_state.installation.org, result.value, _document(subject, pause))
+            changed = None if before is None else _document(subject, before)
+            document = PauseAnswer(org_state.installation.org, result.value, _document(subject, pause), changed)
             return Response(msgspec.json.encode(document), media_type="application/json")
         return problem(
             409, f"already paused {pause_in_words(pause)}; that pause stays in effect: others can only extend it"
@@ -202,7 +207,9 @@ class RemediationEndpoints:
         async with self._audit.change(request, installation.id, "resume", body.pool or ALL_POOLS) as outcome:
             done = await self._fuses.resume(installation, body.pool, who, now, limits)
             outcome.set("resumed" if done else "nothing-to-resume", has_effect=bool(done), detail=done.in_words)
-        await self._schedule.due_at(installation.id, now)
+        if done and outcome.entry is not None:
+            await self._presses.follow(installation.id, SWEEP_TOPIC, outcome.entry)
+        await self._schedule.due_by(installation.id, now)
         self._reader.forget(org)
         pauses = [_document(pool, pause) for pool, pause in sorted(done.ended.items())]
         document = ResumeResult(sorted(done.ended), pauses, sorted(done.proving), sorted(done.reaping))
@@ -215,7 +222,7 @@ class RemediationEndpoints:
         installation = (await self._reader.installed(org)).installation
         entry = await self._audit.entry(request, "sweep", "")
         sweep_id = await self._presses.begin(installation.id, SWEEP_TOPIC, entry)
-        await self._schedule.due_at(installation.id, now)
+        await self._schedule.due_by(installation.id, now)
         document = SweepRequested(installation.org, timestamp(now), sweep_id)
         return Response(msgspec.json.encode(document), 202, media_type="application/json")
 

@@ -7,6 +7,8 @@ from enum import StrEnum
 from math import inf
 from typing import NamedTuple
 
+from ghapp.wording import time_of
+
 SHORTEST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 60.0, 30 * 86_400.0
 """Of a pause with an end."""
 
@@ -75,12 +77,24 @@ class PauseResult(StrEnum):
 
 
 class PauseOutcome(NamedTuple):
-    """The pause that is in effect after a request (the request's own if none is), and what the request did."""
+    """The pause that is in effect after a request (the request's own if none is), and what the request did.
+
+    `before`: the pause that the request changed; None if it changed none.
+    """
 
     pause: Pause
     result: PauseResult
+    before: Pause | None = None
 
     @property
     def has_effect(self) -> bool:
         """True if a pause began or was changed."""
         return self.result in (PauseResult.PAUSED, PauseResult.EXTENDED, PauseResult.CHANGED)
+
+    @property
+    def in_words(self) -> str:
+        """The end that the changed pause had, and its reason; empty if no pause was changed."""
+        if self.before is None:
+            return ""
+        end = "without an end" if self.before.until is None else f"until {time_of(self.before.until)}"
+        return f"before {end}, for: {self.before.why}"

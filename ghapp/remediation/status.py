@@ -386,7 +386,11 @@ def _block(
         return ReplacementBlocker.FUSE, text, False
     swept_at = terms.survey.swept_at
     if evidence.confirmed_at is not None and swept_at is not None and evidence.confirmed_at < swept_at:
-        return ReplacementBlocker.LIMIT, "it waits for its turn: the replacements of one sweep are limited", False
+        return (
+            ReplacementBlocker.LIMIT,
+            "it waits for its turn with the next sweep, which grants a limited number",
+            False,
+        )
     return None
 
 

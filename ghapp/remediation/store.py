@@ -197,7 +197,8 @@ class Fuses:
         before = running[0]
         if pause == before:
             return PauseOutcome(pause, PauseResult.ALREADY_PAUSED)
-        return PauseOutcome(pause, PauseResult.EXTENDED if pause.ends_after(before) else PauseResult.CHANGED)
+        result = PauseResult.EXTENDED if pause.ends_after(before) else PauseResult.CHANGED
+        return PauseOutcome(pause, result, before)
 
     async def unpause(self, installation: int, pool: str) -> bool:
         """Ends a pause; returns False if there was none."""

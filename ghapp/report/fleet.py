@@ -63,6 +63,7 @@ class FleetView:
         login: the org's login at GitHub if that differs from `org`; else empty.
         settings_page: where an owner accepts the App's permissions; empty for an enterprise, whose token has them.
         attempt: what prevents sweeps, and when the next attempt is due.
+        sweep_seconds: the configured time between sweeps.
         demand: jobs and runners by pool.
         unserved: jobs that no online runner can take and that have waited for long enough to be reported.
         slow: jobs that have waited for a busy pool for long enough to be reported.
@@ -90,6 +91,7 @@ class FleetView:
     login: str = ""
     settings_page: str = ""
     attempt: NextAttempt = field(default_factory=NextAttempt)
+    sweep_seconds: float = 60.0
     demand: Sequence[PoolDemand] = ()
     unserved: Sequence[UnservedJob] = ()
     slow: Sequence[UnservedJob] = ()
@@ -181,6 +183,15 @@ class PoolView:
     healed: Sequence[RunnerView] = ()
     unanswered: Sequence[RunnerView] = ()
     written_off: Sequence[RunnerView] = ()
+
+    @property
+    def total(self) -> int:
+        """The runners that GitHub lists, and the lost ones.
+
+        A suspect is neither. Mostly it has left after its job, and its successor is listed: with both, a pool would
+        seem to grow while deliveries are late.
+        """
+        return len(self.members) - self.count[State.SUSPECT]
 
     @property
     def fuse_text(self) -> str:

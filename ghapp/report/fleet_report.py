@@ -108,7 +108,7 @@ def _urgent(
 
 
 def _headlines_text(found: Sequence[Headline], links: PageLinks, now: float) -> str:
-    """Renders what is wrong, since when, what to do, and where more is shown.
+    """Renders what is wrong, since when, what to do, and where more is shown, for all who may read the repository.
 
     A pause is left out where the headline of the runners that it holds back has its reason, and what to do about it.
     """
@@ -119,7 +119,7 @@ def _headlines_text(found: Sequence[Headline], links: PageLinks, now: float) -> 
         for each in found
         if each.kind is not HeadlineKind.PAUSED or (each.step, each.command) not in steps_of_losses
     ]
-    for each in found[:MOST_HEADLINES]:
+    for each in (headline.for_readers() for headline in found[:MOST_HEADLINES]):
         action = (
             f" {code(each.command)}" if each.command else f" [the App's settings]({each.link})" if each.link else ""
         )

@@ -43,6 +43,12 @@ class Severity(StrEnum):
     CRITICAL = "critical"
 
 
+ADMIN = "an admin of ghapp"
+
+RESUME = "ghapp resume "
+"""The beginning of the only command of a headline that takes the right to act."""
+
+
 class Headline(NamedTuple):
     """One thing that is wrong now, or that all is well.
 
@@ -87,6 +93,12 @@ class Headline(NamedTuple):
     def action(self) -> str:
         """The command or the link of the step; empty if there is neither."""
         return self.command or self.link
+
+    def for_readers(self) -> Headline:
+        """Returns the headline for readers who may lack the right to act: who takes the step, without the command."""
+        if not self.command.startswith(RESUME):
+            return self
+        return self._replace(step=f"{ADMIN}: {self.step}", command="")
 
     @property
     def needs_a_person(self) -> bool:

@@ -441,7 +441,7 @@ def _in_state(fleet: FleetView, pools: Sequence[PoolView], state: State, now: fl
             yield Headline(
                 HeadlineKind.OFFLINE,
                 Severity.ATTENTION,
-                f"{len(found):,} of {counted(len(pool.members), 'runner')} of {pool.name} {are(len(found))} {state}: "
+                f"{len(found):,} of {counted(pool.total, 'runner')} of {pool.name} {are(len(found))} {state}: "
                 f"{meaning}.",
                 step if granted < len(found) else "nothing to do: replacement goes on by itself",
                 command,
@@ -450,7 +450,7 @@ def _in_state(fleet: FleetView, pools: Sequence[PoolView], state: State, now: fl
                 pool=pool.name,
                 short=f"{counted(len(found), 'runner')} {state}",
                 affected=len(found),
-                meaning=f"{'all' if len(found) == len(pool.members) else 'some'} {state}",
+                meaning=f"{'all' if len(found) == pool.total else 'some'} {state}",
                 state=state.value,
             )
 
@@ -470,21 +470,24 @@ def _shards_of(fleet: FleetView, pool: PoolView, runners: Iterable[RunnerView]) 
 
 def _well(pools: Sequence[PoolView]) -> Headline:
     count = sum((pool.count for pool in pools), Counter[State]())
-    total, starting, suspect = count.total(), count[State.STARTING], count[State.SUSPECT]
+    total, starting, suspect = sum(pool.total for pool in pools), count[State.STARTING], count[State.SUSPECT]
     unlisted = sum(each.state is State.STARTING and is_absent(each.evidence) for pool in pools for each in pool.members)
+    well = total - unlisted
     if not total:
-        sentence = "No runner is registered."
-    elif suspect or unlisted:
-        well = total - suspect - unlisted
-        parts = [f"{suspect:,} {are(suspect)} being checked"] if suspect else []
-        if unlisted:
-            parts.append(f"{unlisted:,} {are(unlisted)} new and not in GitHub's list, as runners that start may be")
-        verb = "is" if total == 1 else are(well)
-        sentence = f"{well:,} of {counted(total, 'runner')} {verb} healthy; {'; '.join(parts)}."
+        sentence = "No runner is listed" if suspect else "No runner is registered"
+    elif unlisted:
+        sentence = f"{well:,} of {counted(total, 'runner')} {'is' if total == 1 else are(well)} healthy"
     else:
-        are_well = "The only runner is healthy" if total == 1 else f"All {total:,} runners are healthy"
-        sentence = f"{are_well}{f', {starting:,} of them starting' if starting else ''}."
-    missing = suspect + unlisted
-    healthy = f"{total - missing:,} of {counted(total, 'runner')}" if missing else counted(total, "runner")
+        are_well = f"{counted(total, 'runner')} {are(total)} healthy"
+        if not suspect:
+            are_well = "The only runner is healthy" if total == 1 else f"All {are_well}"
+        sentence = f"{are_well}{f', {starting:,} of them starting' if starting else ''}"
+    parts = [f"{suspect:,} left GitHub's list and {are(suspect)} being checked"] if suspect else []
+    if unlisted:
+        parts.append(f"{unlisted:,} {are(unlisted)} new and not in GitHub's list, as runners that start may be")
+    sentence = f"{'; '.join([sentence, *parts])}."
+    healthy = f"{well:,} of {counted(total, 'runner')}" if unlisted else counted(total, "runner")
     short = f"{healthy} healthy" if total else "no runner is registered"
+    if suspect:
+        short = f"{healthy if total else 'no runner'} healthy, {suspect:,} being checked"
     return Headline(HeadlineKind.WELL, Severity.GOOD, sentence, page="runners", short=short, meaning="well")

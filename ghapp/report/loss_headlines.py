@@ -52,7 +52,7 @@ def loss_headlines(fleet: FleetView, pools: Sequence[PoolView], now: float) -> I
         burst = _latest_burst(pool, gap)
         unanswered = [each for each in statuses if is_unanswered(each, now, patience)]
         worst = _worst(statuses)
-        total = len(pool.members)
+        total = pool.total
         last_request_at = last_of_all if pool.is_whole_fuse else _last_request((*lost, *pool.healed), pool.fuse)
         batches = _batches_left(fleet, pool, pools, now)
         step, command = _step(fleet, pool, worst, unanswered, burst, last_request_at, batches)
@@ -227,8 +227,8 @@ _OF_ONE_RUNNER: Mapping[ReplacementBlocker | None, tuple[str, str]] = {
         "their controller claims that their pods are busy",
     ),
     ReplacementBlocker.LIMIT: (
-        "it waits for its turn: the replacements of one sweep are limited",
-        "the replacements of one sweep are limited",
+        "it waits for its turn with the next sweep, which grants a limited number",
+        "they wait for their turn with the next sweep, which grants a limited number",
     ),
     ReplacementBlocker.DELIVERIES_MISSING: (
         "deliveries are missing or late, and its job may have ended unseen; it is confirmed within an hour",

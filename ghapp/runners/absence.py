@@ -6,6 +6,7 @@ A list is a hint, a GET is proof, and a single 404 only starts a clock. Every fu
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -27,6 +28,7 @@ from ghapp.runners.evidence import (
     looks_hosted,
     missing_since,
     with_blind_span,
+    with_gap,
 )
 from ghapp.runners.failed_calls import call_answered, doubled, may_call, retry_at
 from ghapp.runners.verdict import Limits, Reason, State, judge, runs_a_job, unknown_job_seconds
@@ -159,8 +161,18 @@ def found(answers: Mapping[int, GetResult]) -> dict[int, GetResult]:
 MOST_OWN_IMAGES = 100
 
 
-def survey_after(survey: Survey, look: RunnerList, at: float, changed: int | None = None) -> Survey:
-    """Returns the survey after a list that was begun at `at`; `changed` as in `pacing.mean_changed`."""
+def survey_after(
+    survey: Survey, look: RunnerList, at: float, changed: int | None = None, due_at: float | None = None
+) -> Survey:
+    """Returns the survey after a list.
+
+    Args:
+        survey: before it.
+        look: the list.
+        at: when it was begun (epoch seconds).
+        changed: as in `pacing.mean_changed`.
+        due_at: when it was due; None: unknown.
+    """
     changed_pages = mean_changed(survey.changed_pages, changed)
     if look.flaw is not None:
         return replace(survey_after_failure(survey, look.flaw, at), changed_pages=changed_pages)
@@ -170,6 +182,7 @@ def survey_after(survey: Survey, look: RunnerList, at: float, changed: int | Non
         blind=with_blind_span(survey, at),
         changed_pages=changed_pages,
         own_images=_own_images(survey, look),
+        gaps=with_gap(survey, at, due_at),
     )
 
 
@@ -374,6 +387,39 @@ def _patience(evidence: Evidence, limits: Limits) -> float:
 def suspects(records: Iterable[Evidence], survey: Survey, now: float, limits: Limits) -> list[Evidence]:
     """Returns the runners that are absent and not confirmed as lost."""
     return [each for each in records if is_absent(each) and judge(each, survey, now, limits).state is State.SUSPECT]
+
+
+NEIGHBOURS_SECONDS = 600.0
+"""Runners that came within this time of each other have ids that follow each other closely."""
+
+
+def never_listed(records: Collection[Evidence], survey: Survey) -> list[Evidence]:
+    """Returns runners of ours that took a job and left before any list showed them; the end of the job is not known.
+
+    Deliveries alone name them, and those of jobs on another scope's runners do so, too. The id separates them: within
+    a scope GitHub's ids ascend, and theirs is between those of two of our runners that came soon after each other. It
+    is no proof: such a runner is shown, and never replaced.
+    """
+    swept_at = survey.swept_at
+    found = [
+        each
+        for each in records
+        if not each.registered
+        and each.running_job is not None
+        and each.job_started_at is not None
+        and swept_at is not None
+        and each.job_started_at + STALE_LIST_SECONDS < swept_at
+    ]
+    known = sorted((each.id, each.first_seen) for each in records if each.registered) if found else []
+    return [each for each in found if _is_between_neighbours(each.id, known)]
+
+
+def _is_between_neighbours(runner_id: int, known: Sequence[tuple[int, float]]) -> bool:
+    place = bisect_left(known, (runner_id, 0.0))
+    if not 0 < place < len(known):
+        return False
+    (_, before), (_, after) = known[place - 1], known[place]
+    return abs(after - before) <= NEIGHBOURS_SECONDS
 
 
 MOST_NAMED = 3

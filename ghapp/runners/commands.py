@@ -86,7 +86,7 @@ def _sweep_remotely(url: str, token: str | None, org: str | None) -> None:
 async def _sweep(settings: Settings, org: str | None, *, act: bool) -> list[Any]:
     from rich.console import Console
 
-    from ghapp.cli.audit import change
+    from ghapp.cli.record_change import change
     from ghapp.terminal.pages_bar import pages_bar
     from jobs.context import open_context
     from jobs.installations.discover import discover_installations

@@ -15,7 +15,7 @@ Whether a runner is at work has several answers:
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -324,6 +324,8 @@ class Survey:
         own_images: labels of runners, of any list, that look like those of GitHub-hosted runners; in lower case.
         deferred_since: since when a sweep waits for its turn, because other installations need GitHub's points as well;
             None if it does not. That is no failure.
+        gaps: the spans (from, to) of the last week between two lists of which the second came more than an interval
+            late, oldest first. These lists cover them all the same; longer ones are in `blind`.
     """
 
     swept_at: float | None = None
@@ -335,6 +337,7 @@ class Survey:
     repeats: int = 0
     own_images: tuple[str, ...] = ()
     deferred_since: float | None = None
+    gaps: tuple[tuple[float, float], ...] = ()
 
     @property
     def blind_since(self) -> float | None:
@@ -387,11 +390,27 @@ def with_blind_span(survey: Survey, at: float) -> tuple[tuple[float, float], ...
     if before is None or at <= before:
         return survey.blind
     begin = before if survey.failing_since is not None else before + LIST_LASTS_SECONDS
-    spans = [*survey.blind, (begin, at)] if begin < at else [*survey.blind]
-    spans = [span for span in spans if span[1] > at - BLIND_KEPT_SECONDS and span[0] < at]
+    spans = _recent([*survey.blind, (begin, at)] if begin < at else survey.blind, at)
     if len(spans) > MOST_BLIND_SPANS:  # merging the two oldest spans waits too long rather than acts too early
         spans[:2] = [(spans[0][0], spans[1][1])]
     return tuple(spans)
+
+
+def with_gap(survey: Survey, at: float, due_at: float | None) -> tuple[tuple[float, float], ...]:
+    """Returns the gaps after a complete list that was begun at `at`, and was due at `due_at` (None: unknown).
+
+    A list that is late by more than the time from the last list to `due_at` comes after twice the interval. What
+    `with_blind_span` adds is no gap.
+    """
+    before, gaps = survey.swept_at, _recent(survey.gaps, at)
+    is_blind = survey.failing_since is not None or before is None or at - before > LIST_LASTS_SECONDS
+    if before is not None and due_at is not None and not is_blind and at - due_at > due_at - before > 0:
+        gaps.append((before, at))
+    return tuple(gaps[-MOST_BLIND_SPANS:])
+
+
+def _recent(spans: Iterable[tuple[float, float]], at: float) -> list[tuple[float, float]]:
+    return [span for span in spans if span[1] > at - BLIND_KEPT_SECONDS and span[0] < at]
 
 
 def observed_at(evidence: Evidence, survey: Survey) -> float | None:

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import ceil
 from typing import NamedTuple
 
 from ghapp.installations.installation import Installation, runners_permission
+from ghapp.installations.pacing import least_interval
 from ghapp.installations.scope import ScopeKind, kind_of
 from ghapp.runners.evidence import Survey
 from ghapp.runners.verdict import Reason
 from ghapp.untrusted_text import shell_command
 from ghapp.wording import DOCS
 
-OVERDUE_SECONDS = 60.0
-"""A sweep overdue by more than this was picked up by no scheduler or no worker."""
+OVERDUE_SECONDS = 15.0
+"""A sweep overdue by more than this was picked up by no scheduler or no worker, or its worker hangs. The scheduler adds
+workers after ten seconds; a sweep whose worker crashed is due again later.
+"""
 
 OVERDUE = "SweepOverdue"
 NOT_SCHEDULED = "SweepNotScheduled"
@@ -176,3 +180,16 @@ def next_attempt(
     if failing is None and survey.deferred_since is not None:
         return NextAttempt(Reason.RATE_LIMITED, survey.deferred_since, sweep_at)
     return NextAttempt(survey.failure, failing, sweep_at)
+
+
+def is_list_late(survey: Survey, interval_seconds: float, now: float) -> bool:
+    """True if a newer complete list should be there: none came within the interval and the time that a list may take.
+
+    Args:
+        survey: result of the last sweeps.
+        interval_seconds: the configured time between sweeps. One that the budget stretches counts as late, too.
+        now: epoch seconds.
+    """
+    takes = least_interval(ceil(survey.total / 100))  # runners a call
+    usual = max(interval_seconds, takes) + takes
+    return survey.swept_at is not None and now - survey.swept_at > usual + OVERDUE_SECONDS

@@ -11,10 +11,11 @@ from ghapp.web.pages.page import NoSuchPageError, Page, Values, Visit
 async def _list(visit: Visit) -> Values:
     lines = await visit.data.lines(visit.org_state)
     page = runners_page(lines, read_query(visit.query), visit.clock())
+    overview = await visit.data.overview(visit.org_state)
     return {
         "page": page,
         "phantoms": await visit.data.phantoms(visit.org_state, [each.name for each in page.rows]),
-        "overview": await visit.data.overview(visit.org_state),
+        "overview": overview if visit.rights.manages else overview.for_readers(),
     }
 
 

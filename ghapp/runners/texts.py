@@ -32,7 +32,7 @@ MEANINGS = {
     State.STARTING: "Starting: registered moments ago, and not online yet.",
     State.OFFLINE: "Offline: registered, and listed by GitHub as offline for longer than `offline_seconds`; reported, "
     "and replaced only where the pool says so.",
-    State.SUSPECT: "Suspect: missing from GitHub's list, and not confirmed as lost.",
+    State.SUSPECT: "Suspect: missing from GitHub's list, and not confirmed as lost; not counted among the runners.",
     State.INVALIDATED: "Lost (`invalidated`): GitHub deleted the registration, a second 404 confirmed it, and no "
     "replacement runner is online yet.",
     State.UNKNOWN: "Unknown: no recent observation is reliable; nothing is done about it.",
@@ -73,7 +73,7 @@ def summary_of(pools: Sequence[PoolView], now: float, before: str = "", room: in
     rows = (
         row(
             code(pool.name),
-            str(len(pool.members)),
+            str(pool.total),
             *(str(pool.count[state]) for state in states),
             *([str(len(pool.healed))] if has_healed else []),
             _fuse_cell(pool, now),

@@ -67,7 +67,8 @@ class AuditEntry(NamedTuple):
         address: the client's address, of a command the name of its host, of a check run its repository; empty where
             there is none.
         until: when the pause that is in effect ends by itself (epoch seconds); None: never, or it is no pause.
-        detail: the rest of the result in words, such as the pauses that a resume ended; empty without one.
+        detail: the rest of the result in words, such as the pauses that a resume ended and the outcome of its sweep, or
+            the end that a pause had before; empty without one.
         ended_at: when the work that a press asked for had its result (epoch seconds); None: it was not asked for by a
             press, or its result is of the time of the entry.
     """
@@ -109,11 +110,13 @@ class ChangeOutcome:
         has_effect: False if nothing was changed.
         until: when a pause ends by itself; None: never, or it is no pause.
         detail: the rest of the result in words; empty without one.
+        entry: the entry with the result, once it is recorded; None until then.
     """
 
     def __init__(self) -> None:
         self.result, self.has_effect, self.detail = "", True, ""
         self.until: float | None = None
+        self.entry: AuditEntry | None = None
 
     def set(self, result: str, *, has_effect: bool = True, until: float | None = None, detail: str = "") -> None:
         """Sets the result."""
@@ -139,7 +142,8 @@ class AuditLog:
         key, outcome = keys.audit(installation, trail), ChangeOutcome()
         await self._add(key, begun, most=MOST)  # more than changes without effect ever need
         yield outcome
-        ended = _entries.encode(entry._replace(result=outcome.result, until=outcome.until, detail=outcome.detail))
+        outcome.entry = entry._replace(result=outcome.result, until=outcome.until, detail=outcome.detail)
+        ended = _entries.encode(outcome.entry)
         if outcome.has_effect:
             await self._add(key, ended, instead_of=(key, begun))
         elif trail is Trail.CHANGES:
@@ -151,10 +155,10 @@ class AuditLog:
         """Records what is done, or was refused."""
         await self._add(keys.audit(installation, trail), _entries.encode(entry))
 
-    async def conclude(self, installation: int, entry: AuditEntry, result: str, ended_at: float | None = None) -> None:
-        """Replaces the result of an entry that was recorded before its work was done."""
+    async def conclude(self, installation: int, entry: AuditEntry, ended: AuditEntry) -> None:
+        """Replaces an entry that was recorded before its work was done."""
         key, begun = keys.audit(installation, Trail.CHANGES), _entries.encode(entry)
-        await self._add(key, _entries.encode(entry._replace(result=result, ended_at=ended_at)), instead_of=(key, begun))
+        await self._add(key, _entries.encode(ended), instead_of=(key, begun))
 
     async def latest(self, installation: int, most: int, trail: Trail = Trail.CHANGES) -> list[AuditEntry]:
         """Returns the `most` entries that ended last, in the order of their times, the latest first."""

@@ -27,6 +27,9 @@ log = logger(__name__)
 QUEUED = "queued"
 """The result of a press whose work has not ended."""
 
+WAITS = "waits: "
+"""The beginning of the result of a press while its work is not done, before the reason."""
+
 SWEEP_TOPIC = "sweep"
 
 FAILED = "failed: "
@@ -72,9 +75,22 @@ class Press(NamedTuple):
     losses: RemainingLosses | None = None
 
     @property
+    def has_effect(self) -> bool:
+        """True if it has had its effect, and the work only follows: the work's outcome is not its result."""
+        return self.entry.result != QUEUED and not self.entry.result.startswith(WAITS)
+
+    @property
     def has_failed(self) -> bool:
         """True if the work ended with a failure."""
         return self.outcome.removeprefix(JOINED).startswith(FAILED)
+
+
+def _concluded(press: Press) -> AuditEntry:
+    """Returns the entry with the outcome of the work: as its result, or behind that of a change that it followed."""
+    entry = press.entry
+    if not press.has_effect:
+        return entry._replace(result=press.outcome)
+    return entry._replace(detail="; ".join(filter(None, (entry.detail, f"{press.topic}: {press.outcome}"))))
 
 
 _presses = Codec("press", Press)
@@ -101,6 +117,18 @@ class Presses:
         press_id, queued = secrets.token_hex(8), entry._replace(result=QUEUED)
         await self._audit.record(installation, queued)
         await self.put(installation, press_id, Press(topic, queued))
+        return press_id
+
+    async def follow(self, installation: int, topic: str, entry: AuditEntry) -> str:
+        """Records a press that has had its effect, such as a resume, and is followed by work; returns its id.
+
+        Args:
+            installation: of the press.
+            topic: of the work, whose outcome is added to the entry.
+            entry: as the audit log has it.
+        """
+        press_id = secrets.token_hex(8)
+        await self.put(installation, press_id, Press(topic, entry))
         return press_id
 
     async def begin_or_join(self, installation: int, topic: str, entry: AuditEntry) -> tuple[str, str]:
@@ -154,10 +182,11 @@ class Presses:
         key = keys.presses(installation)
         for press_id, press in await self._open(key, topic):
             waiting = press._replace(waits_for=waits_for, next_at=next_at, ends_at=ends_at)
-            result = f"waits: {waits_for}; next try at {clock_time(next_at)}"
+            result = f"{WAITS}{waits_for}; next try at {clock_time(next_at)}"
             result += "" if ends_at is None else f", for the last time at {clock_time(ends_at)}"
-            await self._audit.conclude(installation, press.entry, result)
-            waiting = waiting._replace(entry=press.entry._replace(result=result))
+            if not press.has_effect:
+                waiting = waiting._replace(entry=press.entry._replace(result=result))
+                await self._audit.conclude(installation, press.entry, waiting.entry)
             await self._redis.hset(key, press_id, _presses.encode(waiting))
         await self._redis.expire(key, KEPT_SECONDS)
 
@@ -202,7 +231,7 @@ class Presses:
         for press_id, press in await self._open(key, topic):
             done = press._replace(outcome=outcome_of(press), losses=losses)
             if await self._redis.hsetnx(key, press_id + _DONE, _presses.encode(done)):
-                await self._audit.conclude(installation, press.entry, done.outcome, now)
+                await self._audit.conclude(installation, press.entry, _concluded(done)._replace(ended_at=now))
 
     async def _open(self, key: str, topic: str) -> list[tuple[str, Press]]:
         """Returns the presses of a topic that have no outcome, by their ids."""

@@ -43,6 +43,10 @@ class Schedule:
         """Sets when the next sweep of an installation is due (epoch seconds), unless the installation was removed."""
         await self._redis.zadd(keys.DUE, {str(installation): at}, xx=True)
 
+    async def due_by(self, installation: int, at: float) -> None:
+        """Makes the next sweep due at `at` (epoch seconds) if it is due later: who asks for one puts none off."""
+        await self._redis.zadd(keys.DUE, {str(installation): at}, xx=True, lt=True)
+
     async def put_off(self, dates: Mapping[int, float], until: float) -> None:
         """Makes sweeps due at `until` (epoch seconds) that are still due at these dates; others have set theirs."""
         args = [repr(until), *(part for each, at in dates.items() for part in (each, repr(at)))]

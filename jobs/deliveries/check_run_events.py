@@ -148,7 +148,7 @@ async def _request_sweep(context: JobContext, installation: Installation, delive
     repository = "" if delivery.repository is None else delivery.repository.full_name
     entry = AuditEntry(now, by, Channel.CHECK_RUN, SWEEP.identifier, "", button, "", repository)
     await context.presses.begin(installation.id, SWEEP_TOPIC, entry)
-    await context.schedule.due_at(installation.id, now)
+    await context.schedule.due_by(installation.id, now)
     log.info("button used", installation=installation.id, org=installation.org, button=SWEEP.identifier, by=by)
 
 

@@ -14,6 +14,7 @@ from ghapp.log import logger
 from ghapp.remediation.decision import DecisionInputs, by_pool, counts_for
 from ghapp.report.check_run import RESUME
 from ghapp.store.audit import AuditEntry, Channel, Trail
+from ghapp.store.presses import SWEEP_TOPIC
 from jobs.context import JobContext, configured, open_context
 from jobs.events.publish import publish_fuse_changes
 from jobs.reports.health_report import enqueue_report_if_wanted, repository_for
@@ -54,12 +55,15 @@ async def resume_by_button(context: JobContext, installation_id: int, by: str, u
     async with context.audit.change(installation.id, entry) as outcome:
         has_restarted = await _restart(context, installation, by, until)
         outcome.set("restarted" if has_restarted else "nothing to restart", has_effect=has_restarted)
+    if has_restarted and outcome.entry is not None:
+        await context.presses.follow(installation.id, SWEEP_TOPIC, outcome.entry)
+    await context.schedule.due_by(installation.id, context.clock())
     _show_press(context, installation, by, outcome.result)
     return True
 
 
 async def _restart(context: JobContext, installation: Installation, by: str, until: int) -> bool:
-    """Restarts fuses; a sweep comes first, so that lost runners are checked again before anything acts on them."""
+    """Restarts fuses; a sweep follows, so that lost runners are checked again before anything acts on them."""
     now, policy = context.clock(), context.settings.of(installation.org)
     done = await context.fuses.restart(installation, None, by, now, policy.fuse, until)
     survey = await context.runners.survey(installation.id)  # first, so that the runners are not older than the survey
@@ -68,7 +72,6 @@ async def _restart(context: JobContext, installation: Installation, by: str, unt
     pools = by_pool(runners.values(), survey, rules, now, policy.evidence)
     counts = counts_for(pools, done.proving, rules, policy.fuse, DecisionInputs(survey, now))
     await publish_fuse_changes(context, installation, done.proving, counts, now)
-    await context.schedule.due_at(installation.id, now)
     return bool(done)
 
 

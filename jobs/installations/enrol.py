@@ -31,7 +31,7 @@ async def enrol(
     if why is None:
         await context.schedule.add(installation.id, now if at_once else now + offset_seconds)
         if at_once:
-            await context.schedule.due_at(installation.id, now)
+            await context.schedule.due_by(installation.id, now)
         return
     await context.schedule.remove(installation.id)
     if why is Reason.PERSONAL_ACCOUNT:

@@ -147,7 +147,7 @@ async def _pressed(context: JobContext, installation: Installation, now: float) 
     last = max((each for each in known if 0.0 <= now - _known_at(each) < PRESSED_SECONDS), key=_known_at, default=None)
     if last is None:
         return None
-    return PressedButton(last.why or _BUTTONS[last.action], last.at, last.who, last.result)
+    return PressedButton(last.why or _BUTTONS[last.action], last.at, last.who, last.outcome)
 
 
 def _known_at(entry: AuditEntry) -> float:

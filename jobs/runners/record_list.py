@@ -106,7 +106,14 @@ class SweepResult:
 
 
 async def record_list(
-    context: JobContext, installation: Installation, observation: ListResult, survey: Survey, began: float, *, act: bool
+    context: JobContext,
+    installation: Installation,
+    observation: ListResult,
+    survey: Survey,
+    began: float,
+    due_at: float | None,
+    *,
+    act: bool,
 ) -> tuple[SweepResult, HistorySample]:
     """Records the listed and the missing runners, queries GitHub for each suspect, and confirms those that are due.
 
@@ -118,6 +125,7 @@ async def record_list(
         observation: the list.
         survey: of the sweep before.
         began: when the list was begun (epoch seconds).
+        due_at: when it was due; None: unknown.
         act: False: confirms no runner.
 
     Returns:
@@ -125,7 +133,9 @@ async def record_list(
     """
     limits, rules = context.settings.of(installation.org).evidence, context.settings.pools_of(installation.org)
     await context.settled.begin(installation.id)
-    listed, sampled, after, records, end_dates = await _fold_list(context, installation, observation, survey, began)
+    listed, sampled, after, records, end_dates = await _fold_list(
+        context, installation, observation, survey, began, due_at
+    )
     listed_at = context.clock()  # listing took time, and the watch's views may be newer than its start
     records |= await _read_cluster(context, installation, records.values(), listed_at)
     queried = absence.not_yet_queried(records.values(), after, began, limits)
@@ -191,13 +201,18 @@ class FoldedList(NamedTuple):
 
 
 async def _fold_list(
-    context: JobContext, installation: Installation, observation: ListResult, survey: Survey, began: float
+    context: JobContext,
+    installation: Installation,
+    observation: ListResult,
+    survey: Survey,
+    began: float,
+    due_at: float | None,
 ) -> FoldedList:
     """Folds a list into the records of all runners that it shows or lacks."""
     known, end_dates = await gather(context.runners.all(installation.id), context.runner_versions.all(installation.id))
     listed, sampled = await _verified(context, installation, observation.runner_list, known)
     known = await _without_others_ids(context, installation, listed, known)
-    after = absence.survey_after(survey, listed, began, observation.changed)
+    after = absence.survey_after(survey, listed, began, observation.changed, due_at)
     folds = absence.folds_of_list(listed, known, survey, began)
     records = {**known, **await context.runners.revise(installation.id, folds, known)}
     records |= await _mark_outdated(context, installation, records, end_dates, began)
@@ -212,9 +227,10 @@ async def keep_judgement(
     survey: Survey,
     settled: Settled,
     began: float,
+    due_at: float | None,
 ) -> SweepResult:
     """Records that list and records are those that the sweep of `settled` judged; reads no record."""
-    after = absence.survey_after(survey, observation.runner_list, began, observation.changed)
+    after = absence.survey_after(survey, observation.runner_list, began, observation.changed, due_at)
     after = replace(after, repeats=survey.repeats + 1)
     await context.runners.save_survey(installation.id, after)
     return SweepResult(

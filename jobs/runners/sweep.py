@@ -81,7 +81,7 @@ async def sweep_installation(
             return None
         began = context.clock()
         list_ends = None if ends is None else ends - RECORDING_SECONDS
-        swept, seen = await _list_and_record(context, installation, began, progress, list_ends, act=act)
+        swept, seen = await _list_and_record(context, installation, began, due_at, progress, list_ends, act=act)
         if swept.deferred:
             next_at = context.clock() + swept.next_in
             await context.presses.wait(installation_id, SWEEP_TOPIC, POINTS_SPENT, next_at)
@@ -126,6 +126,7 @@ async def _list_and_record(
     context: JobContext,
     installation: Installation,
     began: float,
+    due_at: float | None,
     progress: Progress,
     ends: float | None,
     *,
@@ -141,9 +142,9 @@ async def _list_and_record(
         async with asyncio.timeout_at(ends):
             observation = await _list(context, installation, progress, clients)
         if settled is not None and holds(settled, observation.digest, began):
-            return await keep_judgement(context, installation, observation, survey, settled, began), None
+            return await keep_judgement(context, installation, observation, survey, settled, began, due_at), None
         async with context.all_records(len(observation.runner_list.runners)):
-            return await record_list(context, installation, observation, survey, began, act=act)
+            return await record_list(context, installation, observation, survey, began, due_at, act=act)
     except Exception as error:
         if isinstance(error, GhappError) and not isinstance(error, GitHubError):
             raise  # Redis is unavailable or the lock is lost, so that nothing can be recorded

@@ -117,6 +117,7 @@ async def test_a_pause_that_is_running_is_extended_without_a_reason(redis, redis
     assert 14_400 - 60 < pause.until - first.at < 14_400 + 60
     assert done.stdout.splitlines() == [
         f"pause changed: Acme, {pause_in_words(pause)}",
+        f"before: {pause_in_words(first)}",
         "`ghapp resume Acme` ends it",
     ]
     (entry,) = await AuditLog(redis).latest(7, 10)

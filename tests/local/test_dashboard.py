@@ -212,7 +212,7 @@ async def test_what_the_terminal_derives_is_a_line_among_the_events_once(monkeyp
     surveys = [
         Survey(now - 30, 3),
         Survey(now - 30, 3, failing_since=now - 26, failure="GitHubUnavailable"),
-        Survey(now, 3, blind=((now - 30, now),)),
+        Survey(now + 15, 3, blind=((now - 30, now),), gaps=((now + 1, now + 15),)),
     ]
     loss = RunnerLoss(1, "linux-1", "linux", now - 40)
     ended = loss._replace(end=LossEnd.SUCCESSOR_ONLINE, successor=2, ended_at=now - 10)
@@ -241,10 +241,19 @@ async def test_what_the_terminal_derives_is_a_line_among_the_events_once(monkeyp
         ["phantom.found", "arc-1", "PodLost"],
         ["incident.healed", "linux", "1", "runner", "in", "30", "s"],
         ["blind.over", "all", "pools", "after", "30", "s"],
+        ["list.late", "all", "pools", *f"no list since {clock_time(now + 1)}, 14 s".split()],
         ["phantom.over", "arc-1", "PodLost"],
     ]
     panel = await dashboard._events(stores_over(redis), 7, await dashboard._derived_events(stores_over(redis), 7))
-    shown = ["phantom.found", "blind.began", "incident.healed", "blind.over", "phantom.found", "phantom.over"]
+    shown = [
+        "phantom.found",
+        "blind.began",
+        "incident.healed",
+        "blind.over",
+        "phantom.found",
+        "list.late",
+        "phantom.over",
+    ]
     assert [line.plain.split()[1] for line in panel[8]] == shown
 
 

@@ -94,7 +94,12 @@ def test_all_that_is_wrong_is_listed_in_one_order_and_the_worst_is_the_headline(
             "All 2 runners are healthy, 1 of them starting.",
         ),
         ([online(1), online(2), healed(3, NOW)], "All 2 runners are healthy."),
-        ([online(1), suspect(2)], "1 of 2 runners is healthy; 1 is being checked."),
+        ([online(1), suspect(2)], "1 runner is healthy; 1 left GitHub's list and is being checked."),
+        ([suspect(2)], "No runner is listed; 1 left GitHub's list and is being checked."),
+        (
+            [*map(online, range(100)), *map(suspect, range(100, 104))],
+            "100 runners are healthy; 4 left GitHub's list and are being checked.",
+        ),
         (
             [
                 online(1),
@@ -772,7 +777,7 @@ def test_successors_are_counted_of_all_runners_that_were_lost_at_the_same_time()
 def test_a_suspicion_shorter_than_a_confirmation_is_no_headline(age):
     runner = suspect(1, absent_since=NOW - age, first_404_at=NOW - age)
     (only,) = found(online(2), runner, limits=Limits(confirm_seconds=300))
-    assert (only.kind, only.short) == (HeadlineKind.WELL, "1 of 2 runners healthy")
+    assert (only.kind, only.short) == (HeadlineKind.WELL, "1 runner healthy, 1 being checked")
 
 
 def test_how_many_runners_are_offline_or_suspect_is_no_news():

@@ -7,9 +7,11 @@ from ghapp.deaths.patterns import DeathSummary, RecentDeaths
 from ghapp.report.fleet import by_pool
 from ghapp.report.headlines import headlines
 from ghapp.report.notes import notes
+from ghapp.runners.evidence import Evidence
 from ghapp.runners.verdict import Limits
+from ghapp.wording import duration, time_of
 from tests.report.fleets import fleet_of
-from tests.rules.builders import NOW, lost, online, suspect
+from tests.rules.builders import NOW, lost, online, survey, suspect
 
 DEATH = DeathSummary("linux-1", NOW - 70, Cause.HOST_OOM, "OOMKilled")
 LIMITS = Limits(confirm_seconds=30.0)
@@ -38,6 +40,22 @@ def found(*runners, **changes):
 )
 def test_the_last_death_of_an_hour_is_named_with_its_age_and_cause(deaths, expected):
     assert found(online(1), recent_deaths=deaths) == expected
+
+
+@pytest.mark.parametrize(("age", "is_shown"), [(60, False), (76, True)], ids=["as usual", "late"])
+def test_while_a_newer_list_should_be_there_its_time_and_age_are_shown(age, is_shown):
+    text = f"Runners are shown as of {time_of(NOW - age, NOW)}, {duration(age)} ago."
+    assert found(online(1), survey=survey(swept_at=NOW - age)) == [text] * is_shown
+
+
+def test_a_runner_that_deliveries_alone_have_shown_is_named_once_a_list_should_show_it():
+    taken = Evidence(id=5, name="vm-5", first_seen=NOW - 90, job_id=7, job_started_at=NOW - 90)
+    text = (
+        f"1 runner took a job at {time_of(NOW - 90, NOW)} or later, and no list has shown it: vm-5. "
+        "If GitHub ends the job, `ghapp deaths` says why."
+    )
+    assert found(online(4), taken, online(6)) == [text]
+    assert found(online(4), online(6)) == []
 
 
 def missing(number, seconds, **changes):

@@ -119,16 +119,16 @@ def test_a_runner_without_a_registration_is_replaced_when_its_object_is_deleted(
 
 def test_out_of_memory_waits_for_a_job_of_a_repository_that_members_read(site):
     site.starts_a_job("arc", "infra")
-    assert site.github.control.out_of_memory("acme") == 0
+    assert site.github.control.out_of_memory("acme") == []
     read = site.starts_a_job("arc", "api")
-    assert [site.github.control.out_of_memory("acme") for _ in range(2)] == [read.id, 0]
+    assert [site.github.control.out_of_memory("acme") for _ in range(2)] == [[read.id, read.runner_name], []]
 
 
 @pytest.mark.parametrize("pool", ["arc", "own"])
 def test_out_of_memory_kills_a_runner_with_a_job_and_github_ends_the_job_later(site, pool):
-    assert site.github.control.out_of_memory("acme") == 0, "no runner has a job"
+    assert site.github.control.out_of_memory("acme") == [], "no runner has a job"
     job = site.starts_a_job(pool)
-    assert site.github.control.out_of_memory("acme") == job.id
+    assert site.github.control.out_of_memory("acme") == [job.id, job.runner_name]
     ended = site.state(job.runner_name)["terminated"]
     assert (ended["exitCode"], ended["reason"]) == (137, "OOMKilled")
     site.follow(NOTICED_AFTER_SECONDS - 0.5)

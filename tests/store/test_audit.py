@@ -42,7 +42,7 @@ async def test_entries_are_in_the_order_of_their_times_also_if_what_began_first_
     sweep = PAUSE._replace(at=NOW - 30, action="sweep", result="queued")
     for entry in (sweep, PAUSE._replace(at=NOW - 25), PAUSE._replace(at=NOW - 20)):
         await log.record(7, entry)
-    await log.conclude(7, sweep, "found no suspect")
+    await log.conclude(7, sweep, sweep._replace(result="found no suspect"))
     assert [each.at - NOW for each in await log.latest(7, 9)] == [-20, -25, -30]
 
 

@@ -164,6 +164,16 @@ async def test_a_taken_sweep_is_put_off_from_its_timeout(redis):
     assert await schedule.next(ORG) == pytest.approx(now + 18.0, abs=0.0001)
 
 
+@pytest.mark.parametrize(("asked", "due"), [(-5.0, -5.0), (5.0, 0.0)], ids=["earlier", "overdue"])
+async def test_a_sweep_that_is_asked_for_is_due_at_the_latest_then(redis, asked, due):
+    schedule = Schedule(redis)
+    await schedule.due_by(ORG, NOW)
+    assert await schedule.next(ORG) is None, "an installation that was removed is not swept"
+    await schedule.add(ORG, NOW)
+    await schedule.due_by(ORG, NOW + asked)
+    assert await schedule.next(ORG) == NOW + due
+
+
 @pytest.mark.parametrize(("ahead", "due"), [(7200.0, [ORG]), (7199.0, [])], ids=["too far ahead", "within the limit"])
 async def test_a_due_time_written_by_a_jumped_clock_is_due_now(redis, ahead, due):
     schedule = Schedule(redis)

@@ -162,26 +162,27 @@ class RunnerPodControls(Controls):
     fleet_pods: FleetPods | None = None
 
     @exposed
-    def out_of_memory(self, org: str) -> int:
+    def out_of_memory(self, org: str) -> list[int | str]:
         """The kernel kills the container of a runner with a job; GitHub ends the job a little later.
 
-        Returns the job's id, or 0 while no runner in the cluster has a job of a repository that members read.
+        Returns the job's id and the runner's name; nothing while no runner in the cluster has a job of a repository
+        that members read.
         """
         place = self._org(org)
         pod = self._pods().out_of_memory(place)
         job = None if pod is None else pod.runner.job
-        if job is None:
-            return 0
+        if pod is None or job is None:
+            return []
         job.abandoned = True
 
         def end(at: float) -> None:
             job.fail_without_runner()
             place.fleet.abandon(job, at, "failure")
-            if job.runner_id is not None and pod is not None:
+            if job.runner_id is not None:
                 place.fleet.boot(pod.runner.pool, at)
 
         self._undo_after(NOTICED_AFTER_SECONDS, end)
-        return job.id
+        return [job.id, pod.runner.name]
 
     @exposed
     def forget_pods(self, org: str, *, count: int = 1) -> list[str]:

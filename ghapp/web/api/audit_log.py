@@ -30,7 +30,7 @@ class AuditEntryDocument(msgspec.Struct, frozen=True):
 
     `channel` is the page, the API, a command or a check run; `why` the reason that was given, empty without one.
     `result` is `begun` while the change is under way, or if its process crashed; `text` has the result in words, with
-    the end of a pause, and what a resume ended.
+    the end of a pause, and the one that it had before; what a resume ended, and the outcome of the sweep after it.
     """
 
     at: Timestamp

@@ -201,7 +201,7 @@ class Buttons:
         asked = Pause(visit.visitor.name, why, now, now + float(hours) * 3600 if hours else None)
         async with self._change(visit.request, visit.visitor, visit, "pause", pool or ALL_POOLS, why) as outcome:
             done = await self._data.pause(visit.org_state, pool, asked)
-            outcome.set(done.result, has_effect=done.has_effect, until=done.pause.until)
+            outcome.set(done.result, has_effect=done.has_effect, until=done.pause.until, detail=done.in_words)
         return self._done(visit.request, visit.path, done.result)
 
     async def _ask_resume(self, visit: Visit) -> Response:
@@ -225,8 +225,11 @@ class Buttons:
         async with self._change(visit.request, visit.visitor, visit, "resume", pool or ALL_POOLS) as outcome:
             done = await self._data.resume(visit.org_state, pool, visit.visitor.name)
             outcome.set("resumed" if done else "nothing-to-resume", has_effect=bool(done), detail=done.in_words)
+        press_id = ""
+        if done and outcome.entry is not None:
+            press_id = await self._data.follow_change(visit.org_state, SWEEP_TOPIC, outcome.entry)
         await self._data.sweep_now(visit.org_state)
-        return self._done(visit.request, visit.path, outcome.result)
+        return self._done(visit.request, visit.path, outcome.result, press_id)
 
     # Look at one runner.
 

@@ -406,7 +406,7 @@ class PageData:
 
     async def sweep_now(self, org_state: OrgState) -> None:
         """Makes a sweep of the organization due."""
-        await self._schedule.due_at(org_state.installation.id, self._clock())
+        await self._schedule.due_by(org_state.installation.id, self._clock())
 
     async def audited(self, installation: int | None, most: int, trail: Trail = Trail.CHANGES) -> list[AuditEntry]:
         """Returns the latest entries of an organization's audit log; None: of what concerns all organizations."""
@@ -422,6 +422,10 @@ class PageData:
     async def begin_press(self, org_state: OrgState, topic: str, entry: AuditEntry) -> str:
         """Records a press whose work a worker does, before the work is enqueued; returns its id."""
         return await self._stores.presses.begin(org_state.installation.id, topic, entry)
+
+    async def follow_change(self, org_state: OrgState, topic: str, entry: AuditEntry) -> str:
+        """Has the outcome of work be added to a change that was recorded; returns the id of the press."""
+        return await self._stores.presses.follow(org_state.installation.id, topic, entry)
 
     async def begin_or_join_press(self, org_state: OrgState, topic: str, entry: AuditEntry) -> tuple[str, str]:
         """Records a press, as `begin_press`, or joins one that waits; returns the press' id, and who began it."""

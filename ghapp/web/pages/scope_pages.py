@@ -21,7 +21,7 @@ async def _overview(visit: Visit) -> Values:
     cluster, leaks = await data.cluster(installation.id), await data.leaks(visit.org_state)
     now = visit.clock()
     return {
-        "page": page,
+        "page": page if manages else page.for_readers(),
         "sparklines": sparklines,
         "cluster": cluster,
         "leaks": leaks,

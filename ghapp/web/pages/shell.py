@@ -10,7 +10,7 @@ from ghapp.installations.scope_paths import path_segment
 from ghapp.store.audit import AuditEntry
 from ghapp.store.presses import Press
 from ghapp.web.pages.views.wording import due
-from ghapp.wording import capitalized, clock_time
+from ghapp.wording import capitalized, clock_time, sentence
 
 NOTICES = {
     "sweep": "A sweep is queued. Its outcome is shown here when it is known.",
@@ -18,7 +18,7 @@ NOTICES = {
     "already-paused": "Remediation was paused before; that pause, its reason and its end stay in effect.",
     "extended": "The pause was extended.",
     "changed": "The pause was changed.",
-    "resumed": "Remediation was resumed, and a sweep was queued.",
+    "resumed": "Remediation was resumed, and a sweep is queued. Its outcome is shown here when it is known.",
     "nothing-to-resume": "There was no pause and no stopped fuse to resume. A sweep is queued.",
     "check": "A look at this runner is queued. Its outcome is shown here when it is known.",
     "rerun": "The re-run is requested. Its outcome is shown here when it is known.",
@@ -81,7 +81,7 @@ def notice(done: str, entry: AuditEntry | None, now: float) -> str:
     """
     if entry is None or entry.result != done or now - entry.at > NOTICE_SECONDS or done not in NOTICES:
         return ""
-    return f"{did(entry)}. {NOTICES[done]}"
+    return " ".join([f"{did(entry)}.", NOTICES[done], *([sentence(entry.detail)] if entry.detail else [])])
 
 
 def did(entry: AuditEntry) -> str:

@@ -171,6 +171,21 @@ def test_healed_retired_and_foreign_runners_are_in_no_gauge():
     assert seen_by(healed, retired, foreign, without_successor).gauges == {ALL_POOLS: {}}
 
 
+@pytest.mark.parametrize(
+    ("times", "states"),
+    [
+        ({"absent_since": NOW, "first_404_at": NOW + 1}, {}),
+        ({"absent_since": None, "first_404_at": NOW + 1}, {}),
+        ({"absent_since": NOW - 1, "first_404_at": NOW + 1}, {"suspect": 1}),
+    ],
+    ids=["first lacked by this list", "asked for after it", "lacked by the list before"],
+)
+def test_a_runner_that_the_list_of_a_sample_is_the_first_to_lack_has_no_state_yet(times, states):
+    """Workers come back after a minute: 81 ephemeral runners have left, and the ends of their jobs wait in the inbox."""
+    seen = seen_by(builders.online(1), builders.suspect(4)._replace(**times))
+    assert seen.gauges[ALL_POOLS] == {"healthy": 1, **states}
+
+
 @pytest.mark.parametrize("lost", [builders.lost(), builders.suspect(removed_at=NOW - 30)], ids=["gone", "offline"])
 def test_a_loss_is_in_the_gauge_until_its_successor_is_online(lost):
     for known in (lost, lost._replace(granted_at=NOW - 40, removed_at=NOW - 30, replaced_at=NOW - 20)):

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from ghapp.incidents.incident import LossEnd, is_unrecorded, losses_of, returned
+from ghapp.incidents.incident import (
+    FuseStep,
+    LossEnd,
+    RunnerLoss,
+    granted_by_batch,
+    incident_of,
+    is_unrecorded,
+    losses_of,
+    returned,
+)
+from ghapp.remediation.fuse import Position
 from ghapp.remediation.healing import HEALED_WITHIN_SECONDS
 from ghapp.runners.evidence import LIST_LASTS_SECONDS, PastLoss, Survey
 from ghapp.runners.observations import (
@@ -185,3 +195,45 @@ def test_a_recorded_mark_ends_the_loss_to_record():
 def test_an_open_loss_without_evidence_ends(evidence, end, ended_at):
     found = returned(loss(lost()), evidence, LATER)
     assert (found.end, found.ended_at) == (end, ended_at)
+
+
+def granted(number, before, pool="linux"):
+    return RunnerLoss(number, f"r-{number}", pool, NOW - 100, granted_at=None if before is None else NOW - before)
+
+
+PROVES, CLOSED, STOPPED = Position.PROVING, Position.CLOSED, Position.STOPPED
+
+
+@pytest.mark.parametrize(
+    ("losses", "steps", "found"),
+    [
+        ([granted(1, 60), granted(2, 61), granted(3, None)], [(60, "linux", PROVES, 3)], {("linux", 60): 1}),
+        ([granted(1, 41), granted(2, 40)], [(60, "linux", PROVES, 3), (40, "linux", PROVES, 6)], {60: 1, 40: 1}),
+        ([granted(1, 30)], [(60, "linux", PROVES, 3), (50, "linux", PROVES, 0)], {60: 1}),
+        ([granted(1, 30)], [(60, "linux", PROVES, 3), (50, "linux", STOPPED, 0)], {60: 1}),
+        ([granted(1, 30)], [(60, "linux", PROVES, 3), (30, "linux", CLOSED, 0)], {}),
+        ([granted(1, 20)], [(60, "linux", PROVES, 3), (50, "linux", CLOSED, 0), (30, "linux", PROVES, 0)], {}),
+        (
+            [granted(1, 30), granted(2, 30, "gpu"), granted(3, 5)],
+            [(60, "linux", PROVES, 3), (50, "gpu", PROVES, 3), (40, "*", PROVES, 6), (10, "*", CLOSED, 0)],
+            {("*", 40): 2, ("linux", 60): 1},
+        ),
+        ([granted(1, 30, "gpu")], [(60, "linux", PROVES, 3)], {}),
+    ],
+    ids=[
+        "at its begin",
+        "two",
+        "unknown size",
+        "stopped",
+        "closed",
+        "tripped again",
+        "fuse of all pools",
+        "another pool",
+    ],
+)
+def test_a_replacement_is_of_the_batch_of_the_fuse_that_held_its_pool(losses, steps, found):
+    """Several fuses begin batches at the same time, and only one of them is that of a replacement."""
+    changes = [FuseStep(NOW - before, pool, position, batch=batch) for before, pool, position, batch in steps]
+    expected = {(("linux", each) if isinstance(each, int) else each): number for each, number in found.items()}
+    counted = granted_by_batch(incident_of("i", losses, changes))
+    assert counted == {(pool, NOW - before): number for (pool, before), number in expected.items()}

@@ -14,7 +14,14 @@ from ghapp.runners.absence import (
     RunnerList,
     absent_runners,
 )
-from ghapp.runners.evidence import BLIND_KEPT_SECONDS, MOST_BLIND_SPANS, STALE_LIST_SECONDS, Survey, covered_seconds
+from ghapp.runners.evidence import (
+    BLIND_KEPT_SECONDS,
+    MOST_BLIND_SPANS,
+    STALE_LIST_SECONDS,
+    Evidence,
+    Survey,
+    covered_seconds,
+)
 from ghapp.runners.remains import Remains, RemainsKind
 from ghapp.runners.verdict import DOUBTFUL_JOB_SECONDS, LONGEST_JOB_SECONDS, Limits, Reason, State, judge
 from tests.rules.builders import LONG_AGO, MICROSECOND, NOW, lost, online, present, registration, survey, suspect
@@ -213,6 +220,36 @@ class TestSeenSeconds:
     def test_a_span_in_the_future_is_dropped(self):
         blind = ((NOW + 59, NOW + 3600), (NOW + 60, NOW + 7200))
         assert absence.survey_after(survey(blind=blind), listing(1), NOW + 60).blind == blind[:1]
+
+    @pytest.mark.parametrize(
+        ("due", "began", "before", "is_gap"),
+        [
+            (60, 120, {}, False),
+            (60, 121, {}, True),
+            (130, 200, {}, False),  # the budget stretched the interval
+            (None, 200, {}, False),
+            (60, 300, {}, True),
+            (60, 301, {}, False),
+            (60, 121, {"failing_since": NOW + 60, "failure": "RateLimited"}, False),
+            (60, 121, {"swept_at": None}, False),
+            (-1, 121, {}, False),
+        ],
+        ids=["twice", "more", "stretched", "unknown", "long", "blind", "failed between", "first list", "clock jumped"],
+    )
+    def test_a_list_after_more_than_twice_the_interval_leaves_a_gap_unless_that_time_is_blind(
+        self, due, began, before, is_gap
+    ):
+        due_at = None if due is None else NOW + due
+        after = absence.survey_after(survey(**before), listing(1), NOW + began, due_at=due_at)
+        assert after.gaps == (((NOW, NOW + began),) if is_gap else ())
+        assert not (after.gaps and after.blind)
+
+    def test_gaps_are_kept_for_a_week_through_lists_and_failures_and_count_as_covered(self):
+        gaps = ((NOW - 100, NOW),)
+        failed = absence.survey_after_failure(survey(gaps=gaps), Reason.RATE_LIMITED, NOW + 10)
+        assert absence.survey_after(failed, listing(1), NOW + BLIND_KEPT_SECONDS - 1).gaps == gaps
+        assert absence.survey_after(survey(gaps=gaps), listing(1), NOW + BLIND_KEPT_SECONDS).gaps == ()
+        assert covered_seconds(survey(gaps=gaps), NOW - 100, NOW) == 100.0
 
     def test_a_clock_that_went_back_adds_no_blind_span(self):
         assert absence.survey_after(survey(), listing(1), NOW - 3600).blind == ()
@@ -691,3 +728,35 @@ def test_a_suspect_that_is_younger_than_a_confirmation_is_only_being_checked(age
 )
 def test_the_outcome_of_a_sweep_names_suspects_and_runners_that_are_checked(found, text):
     assert found.in_words == text
+
+
+@pytest.mark.parametrize(
+    ("taken", "is_shown"),
+    [
+        ({}, True),
+        ({"job_started_at": NOW - 60}, False),
+        ({"job_ended_at": NOW - 20}, False),
+        ({"job_id": None}, False),
+        ({"registered": True}, False),
+        ({"id": 3}, False),
+        ({"id": 7}, False),
+        ({"id": 9}, False),
+    ],
+    ids=[
+        "ours",
+        "the list may be from before",
+        "ended",
+        "no job",
+        "listed",
+        "below",
+        "far from its neighbours",
+        "above",
+    ],
+)
+def test_a_runner_that_no_list_showed_is_ours_if_its_id_is_between_those_of_two_that_came_with_it(taken, is_shown):
+    """Two scopes have runners with the same labels: the deliveries of the jobs of both look alike."""
+    runner = Evidence(id=5, name="vm", first_seen=NOW - 90, job_id=7, job_started_at=NOW - 61)._replace(**taken)
+    times = {4: 0.0, 6: 600.0, 8: 1201.0}
+    fleet = [online(each, first_seen=LONG_AGO + after) for each, after in times.items()]
+    assert absence.never_listed([runner, *fleet], survey()) == ([runner] if is_shown else [])
+    assert absence.never_listed([runner, *fleet], Survey()) == []

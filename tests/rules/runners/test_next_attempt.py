@@ -8,7 +8,14 @@ import pytest
 
 from ghapp.installations.installation import NEEDED, Installation
 from ghapp.runners.evidence import Survey
-from ghapp.runners.next_attempt import NOT_SCHEDULED, OVERDUE, OVERDUE_SECONDS, NextAttempt, next_attempt
+from ghapp.runners.next_attempt import (
+    NOT_SCHEDULED,
+    OVERDUE,
+    OVERDUE_SECONDS,
+    NextAttempt,
+    is_list_late,
+    next_attempt,
+)
 from tests.rules.builders import MICROSECOND, NOW, survey
 
 HEALTHY = Installation(7, "acme", 1, NEEDED)
@@ -67,3 +74,20 @@ def test_the_next_attempt_has_its_time_and_the_reason_that_prevents_sweeps(
     installation, surveyed, sweep_at, discovery_at, expected
 ):
     assert next_attempt(installation, surveyed, sweep_at, discovery_at, NOW) == expected
+
+
+@pytest.mark.parametrize(
+    ("total", "interval", "age", "is_late"),
+    [
+        (840, 60.0, 60 + 0.65 + 15, False),
+        (840, 60.0, 60 + 0.66 + 15, True),
+        (0, 4.0, 4 + 15, False),
+        (0, 4.0, 4 + 15 + MICROSECOND, True),
+        (84_000, 30.0, 61 + 61 + 15, False),
+        (84_000, 30.0, 61 + 61 + 15.1, True),
+    ],
+    ids=["as usual", "late", "small and fast", "small and late", "large", "large and late"],
+)
+def test_a_list_is_late_a_quarter_of_a_minute_after_the_next_one_should_be_there(total, interval, age, is_late):
+    assert is_list_late(survey(swept_at=NOW - age, total=total), interval, NOW) is is_late
+    assert not is_list_late(Survey(), interval, NOW), "none was read yet"

@@ -150,8 +150,8 @@ async def test_while_nothing_changes_no_calls_are_made(story):
         await sweep(app)
         await report(app)
         before = calls(app)
-        for _ in range(2):
-            app.clock.pass_(60)  # the next sweep is due, and not overdue
+        for seconds in (60, OVERDUE_SECONDS):  # the next sweep is due, and not overdue
+            app.clock.pass_(seconds)
             assert await report(app) is CheckRunOutcome.NOTHING_TO_DO
         assert calls(app) == before
 
@@ -490,6 +490,10 @@ async def test_github_is_asked_whether_who_presses_resume_is_an_admin(story, by,
         await report(app)
         summary = check_runs(app, "api")[check_run]["output"]["summary"]
         assert f"**Resume**, pressed by `{by}` {time_of(entry.at, app.clock())}: {prose(result)}." in summary
+        await sweep(app)
+        await report(app)
+        summary = check_runs(app, "api")[check_run]["output"]["summary"]
+        assert ("restarted; sweep: found " in summary) is (position is Position.PROVING)
 
 
 async def test_while_github_does_not_answer_who_pressed_is_asked_again(story):

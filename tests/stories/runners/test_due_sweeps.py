@@ -68,6 +68,24 @@ async def test_a_sweep_that_begins_a_little_late_does_not_put_off_the_next_one(c
     assert await context.schedule.next(first) == pytest.approx(context.clock() + next_in, abs=0.001)
 
 
+@pytest.mark.parametrize(
+    ("late", "has_gap"), [(74.0, True), (59.0, False), (241.0, False)], ids=["late", "a little late", "blind"]
+)
+async def test_a_list_after_a_time_without_sweeps_leaves_a_gap_however_often_a_sweep_was_asked_for(
+    context, late, has_gap
+):
+    """All workers hang for a minute or so: no verdict changes, but people are shown that nothing was seen meanwhile."""
+    (first, *_) = [each.id for each in await context.installations.all()]
+    began = context.clock()
+    await sweep_due_installations(context)
+    context.clock.pass_(60 + late / 2)
+    await context.schedule.due_by(first, context.clock())  # "Sweep now", which waits as well
+    context.clock.pass_(late / 2)
+    await sweep_due_installations(context)
+    survey = await context.runners.survey(first)
+    assert survey.gaps == (((began, context.clock()),) if has_gap else ())
+
+
 async def test_no_more_than_that_many_are_swept_at_once(context, monkeypatch):
     at_once, most = 0, 0
 

@@ -14,13 +14,14 @@ from ghapp.remediation import store as fuses
 from ghapp.remediation.fuse import Fuse, FuseReason, Position
 from ghapp.remediation.pause import Pause
 from ghapp.remediation.store import Fuses
-from ghapp.report.documents import pause_in_words
+from ghapp.report.documents import pause_in_words, timestamp
 from ghapp.report.remaining_losses import RemainingLoss, RemainingLosses
 from ghapp.store.audit import AuditEntry, AuditLog, Channel, Trail
 from ghapp.store.presses import SWEEP_TOPIC, Press, Presses, check_topic
 from ghapp.store.schedule import Schedule
 from ghapp.store.tokens import Tokens
 from ghapp.web.api import overview
+from ghapp.wording import time_of
 from tests.web.conftest import INSTALLATION, NOW
 
 POOL = "linux-4vcpu"
@@ -120,6 +121,7 @@ async def test_what_a_token_changes_is_in_the_audit_log_under_its_name(admin, re
     await admin.post("/v1/orgs/acme/pause", json={"why": "a move", "pool": POOL})
     await admin.post("/v1/orgs/acme/resume")
     await admin.post("/v1/orgs/acme/resume")
+    await Presses(redis).conclude(INSTALLATION, SWEEP_TOPIC, lambda _: "found nothing")
     entries = await AuditLog(redis).latest(INSTALLATION, 10)
     attempts = await AuditLog(redis).latest(INSTALLATION, 10, Trail.ATTEMPTS)
     assert {(each.who, each.channel) for each in (*entries, *attempts)} == {(named(admin), "API")}
@@ -127,6 +129,7 @@ async def test_what_a_token_changes_is_in_the_audit_log_under_its_name(admin, re
         ("pause", POOL, "a move", "paused"),
         ("resume", "*", "", "resumed"),
     ]
+    assert entries[0].detail.endswith("; sweep: found nothing")
     assert [(each.action, each.result) for each in attempts] == [("resume", "nothing-to-resume")]
 
 
@@ -159,11 +162,24 @@ async def test_a_pause_that_is_running_is_extended_with_an_entry_of_its_own(admi
     monkeypatch.setattr(fuses, "redis_time", AsyncMock(return_value=NOW))
     first = Pause("lisa", "a move", NOW - 60, NOW + 120)
     await Fuses(redis).pause(INSTALLATION, "*", first)
-    assert (await admin.post("/v1/orgs/acme/pause", json={"for_seconds": 14_400})).status_code == 200
+    answer = await admin.post("/v1/orgs/acme/pause", json={"for_seconds": 14_400})
+    assert (answer.status_code, answer.json()["before"]["until"]) == (200, timestamp(NOW + 120))
     assert await Fuses(redis).pauses(INSTALLATION) == {"*": replace(first, until=NOW + 14_400)}
     (entry,) = await AuditLog(redis).latest(INSTALLATION, 10)
     assert (entry.who, entry.action, entry.result) == (named(admin), "pause", "extended")
     assert entry.until == NOW + 14_400, "the time line of an incident has the end of the pause"
+    assert entry.detail == f"before until {time_of(NOW + 120)}, for: a move"
+
+
+async def test_a_pause_that_its_author_shortens_is_recorded_with_its_old_end_and_its_reason(admin, redis, monkeypatch):
+    monkeypatch.setattr(fuses, "redis_time", AsyncMock(return_value=NOW))
+    await admin.post("/v1/orgs/acme/pause", json={"why": "a move"})
+    await admin.post("/v1/orgs/acme/pause", json={"for_seconds": 3600, "why": "a short move"})
+    await admin.post("/v1/orgs/acme/pause", json={"for_seconds": 600})
+    last, before, first = await AuditLog(redis).latest(INSTALLATION, 10)
+    assert (first.result, first.detail) == ("paused", "")
+    assert (before.result, before.detail) == ("changed", "before without an end, for: a move")
+    assert (last.result, last.detail) == ("changed", f"before until {time_of(NOW + 3600)}, for: a short move")
 
 
 async def test_a_new_pause_needs_a_reason(admin, redis):

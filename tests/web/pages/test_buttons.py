@@ -202,16 +202,22 @@ async def test_resume_ends_pauses_restarts_fuses_and_sweeps(signed_in, redis, fl
     await Fuses(redis).pause(fleet["acme"], "*", Pause("lisa", "first", NOW - 60))
     browser = await signed_in("mona")
     answer = await press(browser, "/orgs/acme/resume", pool="")
-    assert answer.headers["location"] == "../../orgs/acme?done=resumed"
+    address, _, press_id = answer.headers["location"].partition("&press=")
+    assert address == "../../orgs/acme?done=resumed"
     assert await Fuses(redis).pauses(fleet["acme"]) == {}
     fuse = (await Fuses(redis).all(fleet["acme"]))["linux-4vcpu"]
     assert (fuse.position, fuse.by) == ("proving", "mona")
     assert await Schedule(redis).next(fleet["acme"]) == clock()
     (entry,) = await AuditLog(redis).latest(fleet["acme"], 1)
-    assert (entry.result, entry.detail) == (
-        "resumed",
-        f"ended the pause of all pools by lisa since {time_of(NOW - 60)}: first; restarted the fuse of linux-4vcpu",
-    )
+    did = f"ended the pause of all pools by lisa since {time_of(NOW - 60)}: first; restarted the fuse of linux-4vcpu"
+    assert (entry.result, entry.detail) == ("resumed", did)
+    await Presses(redis).wait(fleet["acme"], SWEEP_TOPIC, "points are spent", NOW + 30)
+    assert await AuditLog(redis).latest(fleet["acme"], 1) == [entry], "it has had its effect"
+    await Presses(redis).conclude(fleet["acme"], SWEEP_TOPIC, lambda _: "found 2 suspects, 4 calls", None, NOW + 4)
+    (entry,) = await AuditLog(redis).latest(fleet["acme"], 9)
+    assert (entry.result, entry.detail) == ("resumed", f"{did}; sweep: found 2 suspects, 4 calls")
+    banner = (await browser.get(f"/orgs/acme/presses/{press_id}")).text.strip()
+    assert banner == f"Resume all pools, {clock_time(NOW)}: found 2 suspects, 4 calls."
     again = await press(browser, "/orgs/acme/resume", pool="")
     assert again.headers["location"] == "../../orgs/acme?done=nothing-to-resume"
 
@@ -269,6 +275,14 @@ async def test_a_press_from_this_machine_is_allowed_and_audited_as_local(key_hol
 
 
 # Refusals.
+
+
+@pytest.mark.parametrize(("who", "sees"), [("mona", True), ("lisa", False)], ids=["a manager", "a member"])
+async def test_the_command_that_resumes_is_shown_to_who_may_act(signed_in, redis, fleet, who, sees):
+    await Fuses(redis).pause(fleet["acme"], "*", Pause("octocat", "disks", NOW - 60))
+    browser = await signed_in(who)
+    page = (await browser.get("/orgs/acme")).text
+    assert ("ghapp resume" in page, "An admin of ghapp: " in page) == (sees, not sees)
 
 
 @pytest.mark.parametrize("path", OF_ORG)

@@ -298,7 +298,9 @@ def test_open_losses_are_the_first_of_a_bounded_number_of_rows():
 
 
 def test_the_cards_have_the_counts_and_the_times_to_heal():
-    page = incident_page(incident(healed(1, 90), healed(2, 40), healed(3, 30), loss(4), steps=[TRIP]), {}, NOW)
+    page = incident_page(
+        incident(healed(1, 90), healed(2, 40), healed(3, 30), loss(4, granted_at=NOW - 58), steps=[TRIP]), {}, NOW
+    )
     assert (page.lost, page.still_lost, page.healed) == (4, 1, 3)
     assert (page.heal, page.longest_heal) == ("1 min", "1 min 10 s")
     assert page.fuses == (IncidentFuse(POOL, "proving", 1, FUSE_REASONS[FuseReason.MASS_LOSS], "MassLoss"),)
@@ -318,7 +320,14 @@ def test_losses_that_a_fuse_counted_before_this_incident_are_counted_apart():
 def test_each_fuse_of_an_incident_is_named_with_its_own_position_batches_and_reason():
     batch = step(40, Position.PROVING, FuseReason.BATCH_ONLINE, batch=6)
     page = incident_page(
-        incident(loss(), loss(2, pool="b"), steps=[TRIP, batch, CLOSE, STOP._replace(pool="*", at=NOW - 5)]), {}, NOW
+        incident(
+            loss(granted_at=NOW - 58),
+            *(loss(number, granted_at=NOW - 40) for number in (2, 3)),
+            loss(4, pool="b"),
+            steps=[TRIP, batch, CLOSE, STOP._replace(pool="*", at=NOW - 5)],
+        ),
+        {},
+        NOW,
     )
     assert [(each.name, each.position, each.batches, each.code) for each in page.fuses] == [
         ("all pools", "stopped", 0, "BatchNeverOnline"),
@@ -365,6 +374,8 @@ ADMIN = Pause("lisa", "driver update", NOW - 500)
         (loss(), [], {}, {"blind": ((NOW - 200, NOW - 100),)}, ["blind", "sight"]),
         (healed(), [], {}, {"blind": ((NOW - 50, NOW - 30),)}, ["blind"]),
         (healed(), [], {}, {"blind": ((NOW - 30, NOW - 20),)}, []),
+        (loss(), [], {}, {"gaps": ((NOW - 300, NOW - 226), (NOW - 174, NOW - 100), (NOW - 80, NOW - 6))}, ["late"] * 2),
+        (healed(), [], {}, {"gaps": ((NOW - 39, NOW - 1),)}, []),
         (loss(), [], {}, {"failing_since": NOW - 500, "failure": "GitHubUnavailable"}, ["blind"]),
         (healed(), [], {}, {"failing_since": NOW - 5, "failure": "GitHubUnavailable"}, []),
     ],
@@ -375,7 +386,13 @@ def test_pauses_and_time_without_a_list_are_part_of_the_time_line_while_the_inci
     found = interruptions_of(incident(one), changes, pauses, Survey(**survey), NOW)
     assert [each.kind for each in found] == shown
     kinds = [each.kind for each in incident_page(incident(one), {}, NOW, found).entries]
-    assert [kind for kind in kinds if kind in ("pause", "resume", "blind", "sight")] == shown
+    assert [kind for kind in kinds if kind in ("pause", "resume", "blind", "sight", "late")] == shown
+
+
+def test_the_time_before_a_late_list_is_shown_with_its_begin_end_and_length():
+    (found,) = interruptions_of(incident(loss()), [], {}, Survey(gaps=((NOW - 80, NOW - 6),)), NOW)
+    begin, end = time_of(NOW - 80, NOW - 6), time_of(NOW - 6, NOW)
+    assert found.text == f"No complete list of runners from {begin} to {end}, 1 min 14 s: the next sweep was late"
 
 
 def test_a_pause_is_shown_with_who_paused_what_and_why():
@@ -394,12 +411,17 @@ def test_a_pause_that_was_there_is_extended_and_its_end_is_shown_with_the_date_o
     changes = [
         PauseChange(NOW - 300, "lisa", "pause", POOL, "update", until=NOW - 20, result="paused"),
         PauseChange(NOW - 60, "mona", "pause", POOL, "update", until=NOW + 60, result="extended"),
-        PauseChange(NOW - 30, "lisa", "pause", POOL, "disks", until=NOW + 86_400, result="changed"),
+        PauseChange(
+            NOW - 30, "lisa", "pause", POOL, "disks", NOW + 86_400, "changed", "before without an end, for: update"
+        ),
     ]
     until = [time_of(NOW + 60, NOW), time_of(NOW + 86_400, NOW)]
     assert [each.text for each in interruptions_of(incident(loss()), changes, {}, Survey(), NOW)] == [
         f"mona extended the pause of remediation of {POOL} until {until[0]}: update; nothing is replaced",
-        f"lisa changed the pause of remediation of {POOL} until {until[1]}: disks; nothing is replaced",
+        (
+            f"lisa changed the pause of remediation of {POOL} until {until[1]}: disks "
+            "(before without an end, for: update); nothing is replaced"
+        ),
     ]
     assert len(until[1]) > len(until[0])
 
@@ -469,8 +491,12 @@ def test_the_proof_of_a_loss_is_explained(proof, first):
     [
         (incident(loss(granted_at=None)), "1 lost, replacement granted for 0, 0 successors online, 1 open."),
         (
-            incident(healed(1), loss(2), loss(3, LossEnd.AGED_OUT, 40), steps=[TRIP, STOP]),
+            incident(healed(1), loss(2), loss(3, LossEnd.AGED_OUT, 40), steps=[TRIP._replace(at=NOW - 60), STOP]),
             "3 lost, replacement granted for 3 in 1 batch, 1 successor online, 1 ended otherwise, 1 open.",
+        ),
+        (
+            incident(loss(1), loss(2, granted_at=NOW - 58), steps=[TRIP, STOP]),
+            "2 lost, replacement granted for 2, 1 of them in 1 batch, 0 successors online, 2 open.",
         ),
     ],
 )

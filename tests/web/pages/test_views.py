@@ -130,7 +130,7 @@ def test_the_overview_begins_with_the_worst_headline_and_lists_the_others():
     assert not page.is_well
     assert (lost.severity, lost.sentence) == (
         Severity.ATTENTION,
-        f"1 of 3 runners of {POOL} is lost: it waits for its turn: the replacements of one sweep are limited.",
+        f"1 of 3 runners of {POOL} is lost: it waits for its turn with the next sweep, which grants a limited number.",
     )
     assert (lost.incident, lost.page) == ("i", f"runners?pool={POOL}&state=invalidated")
     assert (fuse.severity, fuse.since.text, fuse.command) == (
@@ -139,6 +139,9 @@ def test_the_overview_begins_with_the_worst_headline_and_lists_the_others():
         "ghapp resume acme --pool gpu",
     )
     assert "".join(each.text for each in fuse.step).startswith("Find out why no successor came online")
+    read = page.for_readers()
+    assert (read.headline, read.others[0].command) == (lost, "")
+    assert "".join(each.text for each in read.others[0].step).startswith("An admin of ghapp: find out why")
     assert page.can_resume
 
 
@@ -354,7 +357,7 @@ def test_the_death_of_an_earlier_runner_with_the_same_name_is_not_shown(death):
     ("evidence", "view", "stage", "words"),
     [
         (WELL[0], VIEW, "none", ""),
-        (LOST[2], VIEW, "waiting", "It waits for its turn: the replacements of one sweep are limited."),
+        (LOST[2], VIEW, "waiting", "It waits for its turn with the next sweep, which grants a limited number."),
         (
             LOST[2],
             OrgView("acme", (), Limits(), SWEPT, {}, {"*": PAUSE}),
@@ -422,14 +425,10 @@ def test_the_github_page_says_while_it_is_so_why_github_cannot_be_read_and_that_
     assert (well.blind_now, well.blind, well.meaning, well.fix) == ((), (), "", ())
 
 
-@pytest.mark.parametrize(("due_for", "is_late"), [(-5.0, False), (15.0 - 1, False), (15.0, True), (59.0, True)])
-def test_the_page_of_github_shows_a_sweep_that_is_late(due_for, is_late):
-    """While workers hang, the page says so before the sweep counts as overdue."""
-    installation, allowance = Installation(7, "acme", 1, NEEDED), Allowance(5000, 0, 0.0)
-    known = fleet(attempt=NextAttempt(at=NOW - due_for))
-    assert github_page(known, installation, allowance, BudgetLimits(), 60, NOW).late == (
-        page_duration(due_for) if is_late else ""
-    )
+def test_the_github_page_shows_time_before_a_late_list_among_the_time_without_one():
+    known = fleet(survey=Survey(NOW, 2, blind=((NOW - 900, NOW - 500),), gaps=((NOW - 300, NOW - 226),)))
+    page = github_page(known, Installation(7, "acme", 1, NEEDED), Allowance(5000, 0, 0.0), BudgetLimits(), 60, NOW)
+    assert [(each.length, each.is_covered) for each in page.blind] == [("1 min 14 s", True), ("6 min 40 s", False)]
 
 
 LETTER = DeadLetter("1-1", "guid", "ping", "why", NOW - 60)

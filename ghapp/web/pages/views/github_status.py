@@ -19,26 +19,23 @@ MOST_SPANS = 10
 ENTERPRISE_SCOPE = "the scope manage_runners:enterprise of the enterprise's token"
 
 
-LATE_SECONDS = 15.0
-"""A sweep that is due for so long counts as late here: it takes long, or workers hang."""
-
-
 class BlindSpan(NamedTuple):
-    """A span of time that no complete list covers; `end` is None while it goes on.
+    """A span of time without a complete list; `end` is None while it goes on.
 
-    `times`: from when to when, as times of day; `length`: how long.
+    `times`: from when to when, as times of day; `length`: how long; `is_covered`: True if it counts all the same: the
+    list after it was only late.
     """
 
     times: str
     end: Moment | None
     length: str
+    is_covered: bool = False
 
 
 class GitHubPageView(NamedTuple):
     """The page's content.
 
     Attributes:
-        late: how long a sweep is due that has not ended; empty for less than `LATE_SECONDS`.
         meaning: what prevents the next sweep, in words; empty if nothing does. `fix`: what to do about it.
         blind_now: why GitHub cannot be read, as the overview has it; empty if it can be.
         held: how long GitHub asked to send no calls; empty if it did not.
@@ -48,7 +45,6 @@ class GitHubPageView(NamedTuple):
 
     blind_now: tuple[OpenItem, ...]
     next_at: Moment | None
-    late: str
     prevented_by: str
     meaning: str
     fix: tuple[TextPart, ...]
@@ -94,16 +90,18 @@ def github_page(
     survey, attempt = fleet.view.survey, fleet.attempt
     is_refused = Reason.PERMISSION_MISSING in (survey.failure, attempt.prevented_by)
     known = blindness_of(attempt.prevented_by, fleet.org)
+    ended = sorted([*((*span, False) for span in survey.blind), *((*span, True) for span in survey.gaps)], reverse=True)
     spans = [
-        BlindSpan(f"from {time_of(begin, now)} to {time_of(end, now)}", moment(end, now), duration(end - begin))
-        for begin, end in reversed(survey.blind[-MOST_SPANS:])
+        BlindSpan(
+            f"from {time_of(begin, now)} to {time_of(end, now)}", moment(end, now), duration(end - begin), covered
+        )
+        for begin, end, covered in ended[:MOST_SPANS]
     ]
     if (since := survey.blind_since) is not None:
         spans.insert(0, BlindSpan(f"from {time_of(since, now)} on", None, page_duration(now - since)))
     return GitHubPageView(
         blind_now=tuple(items_about_blindness(fleet, now)),
         next_at=due(attempt.at, now),
-        late="" if attempt.at is None or now - attempt.at < LATE_SECONDS else page_duration(now - attempt.at),
         prevented_by=attempt.prevented_by,
         meaning=sentence(known.meaning) if attempt.prevented_by else "",
         fix=coded(sentence(known.fix)) if attempt.prevented_by else (),

@@ -19,7 +19,7 @@ from ghapp.report.shards import shards_of, shards_text
 from ghapp.runners.texts import fuse_history
 from ghapp.runners.verdict import State
 from ghapp.web.pages.views.wording import Moment, TextPart, coded, moment
-from ghapp.wording import capitalized
+from ghapp.wording import capitalized, sentence
 from ghapp.workflow_jobs.demand import PoolDemand
 
 SHOWN = (State.HEALTHY, State.STARTING, State.OFFLINE, State.SUSPECT, State.INVALIDATED, State.UNKNOWN)
@@ -80,6 +80,7 @@ class OpenItem(NamedTuple):
         incident: the id of the incident with a page of its own; empty if there is none.
         who: who acts next.
         link: the page of GitHub where the step is taken; empty if there is none.
+        readers_step: the step for who may not act, in place of the step and its command; empty if these are for all.
     """
 
     severity: Severity
@@ -91,6 +92,11 @@ class OpenItem(NamedTuple):
     incident: str = ""
     who: str = ""
     link: str = ""
+    readers_step: tuple[TextPart, ...] = ()
+
+    def for_readers(self) -> OpenItem:
+        """Returns the item for who may not act."""
+        return self._replace(step=self.readers_step, command="") if self.readers_step else self
 
 
 class OverviewPage(NamedTuple):
@@ -114,6 +120,11 @@ class OverviewPage(NamedTuple):
     mode: str
     pools: tuple[PoolLine, ...]
     can_resume: bool
+
+    def for_readers(self) -> OverviewPage:
+        """Returns the page for who may not act."""
+        others = tuple(each.for_readers() for each in self.others)
+        return self._replace(headline=self.headline.for_readers(), others=others)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -148,7 +159,7 @@ def overview(fleet: FleetView, now: float, open_incidents: Mapping[str, str] = N
 
 def _item(headline: Headline, open_incidents: Mapping[str, str], now: float) -> OpenItem:
     has_incident = headline.kind in (HeadlineKind.LOST, HeadlineKind.FUSE)
-    step = capitalized(headline.step)
+    step, readers = capitalized(headline.step), headline.for_readers()
     return OpenItem(
         headline.severity,
         headline.sentence,
@@ -159,6 +170,7 @@ def _item(headline: Headline, open_incidents: Mapping[str, str], now: float) -> 
         open_incidents.get(headline.pool or ALL_POOLS, "") if has_incident else "",
         "A person has to act." if headline.needs_a_person else "No person has to act now.",
         headline.link,
+        () if readers is headline else coded(sentence(readers.step)),
     )
 
 
@@ -188,7 +200,7 @@ def _line(pool: PoolView, demand: PoolDemand | None, now: float) -> PoolLine:
     is_closed = pool.fuse.position is Position.CLOSED
     return PoolLine(
         name=pool.name,
-        total=len(pool.members),
+        total=pool.total,
         states=state_counts(pool.count),
         healed=len(pool.healed),
         fuse=pool.fuse.position.value,

@@ -152,7 +152,7 @@ what a resume ended, with the reason of the pause."""
 def _result(entry: AuditEntry) -> tuple[str, str]:
     """Returns the result in words, and what is folded away."""
     whole = entry.outcome
-    if (losses := _LOSSES.fullmatch(whole)) is not None:
+    if not entry.detail and (losses := _LOSSES.fullmatch(whole)) is not None:
         return losses["result"], losses["more"]
     if len(whole) <= LONGEST_RESULT:
         return whole, ""
