@@ -31,7 +31,7 @@ from ghapp.report.documents import CheckDocument, StepDocument, Timestamp, gate_
 from ghapp.settings import PoolSettings, Settings
 from ghapp.store.audit import Trail
 from ghapp.store.stores import Stores
-from ghapp.web.api.audit import ApiAudit
+from ghapp.web.api.record_change import ApiAudit
 from ghapp.web.authentication import Authenticator
 from ghapp.web.fleet_view import FleetReader, OrgState
 from ghapp.web.gates import load_check_runs

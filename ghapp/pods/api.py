@@ -18,7 +18,7 @@ from ghapp.installations.installation import Installation
 from ghapp.pods.claim_store import LONGEST_SECONDS, SHORTEST_SECONDS
 from ghapp.store.audit import ChangeOutcome, Trail
 from ghapp.store.stores import Stores
-from ghapp.web.api.audit import ApiAudit
+from ghapp.web.api.record_change import ApiAudit
 from ghapp.web.authentication import Authenticator
 from ghapp.web.fleet_view import FleetReader
 from ghapp.web.operation import Answer, Clock, Handler, Operation, Schema, problems

@@ -17,7 +17,7 @@ from ghapp.report.documents import Timestamp, pause_in_words, timestamp
 from ghapp.settings import Settings
 from ghapp.store.presses import SWEEP_TOPIC
 from ghapp.store.stores import Stores
-from ghapp.web.api.audit import ApiAudit
+from ghapp.web.api.record_change import ApiAudit
 from ghapp.web.authentication import Authenticator
 from ghapp.web.fleet_view import FleetReader, OrgState
 from ghapp.web.operation import Answer, Clock, Handler, Operation, problems

@@ -32,7 +32,7 @@ from ghapp.settings import Settings
 from ghapp.store.audit import Trail
 from ghapp.store.budget import BucketSize
 from ghapp.store.stores import Stores
-from ghapp.web.api.audit import ApiAudit
+from ghapp.web.api.record_change import ApiAudit
 from ghapp.web.authentication import Authenticator
 from ghapp.web.fleet_view import MOST_ORGS, FleetPage, FleetReader, Termination
 from ghapp.web.operation import (
