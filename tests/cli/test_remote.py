@@ -68,9 +68,9 @@ async def test_pause_and_resume_record_the_token_and_report_what_is_in_effect(si
     pause, end = (await Fuses(redis).pauses(ACME))["linux"], "`ghapp resume acme --pool linux` ends it\n"
     assert (paused.returncode, paused.stdout) == (0, f"paused: acme, pool linux, {pause_in_words(pause)}\n{end}")
     assert (pause.who.startswith("token ci ("), pause.why) == (True, "new image")
-    changed = await site.ask("pause", "acme", "--pool", "linux", "--for", "4h")
+    changed, before = await site.ask("pause", "acme", "--pool", "linux", "--for", "4h"), pause_in_words(pause)
     pause = (await Fuses(redis).pauses(ACME))["linux"]
-    assert changed.stdout == f"pause changed: acme, pool linux, {pause_in_words(pause)}\n{end}"
+    assert changed.stdout == f"pause changed: acme, pool linux, {pause_in_words(pause)}\nbefore: {before}\n{end}"
     await Fuses(redis).pause(ACME, "*", Pause("mona", "a move", pause.at))
     again = (await site.ask("pause", "acme", "--why", "another")).stdout.splitlines()
     assert again[0].startswith("acme: already paused by mona since ")

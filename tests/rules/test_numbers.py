@@ -49,7 +49,7 @@ NUMBERS = {
         "RETRY_SECONDS": (30.0, 960.0),
     },
     "runners.next_attempt": {
-        "OVERDUE_SECONDS": 60.0,
+        "OVERDUE_SECONDS": 15.0,
     },
     "runners.observations": {
         "LIST_LAG_SECONDS": 300.0,

@@ -93,9 +93,9 @@ async def test_a_pause_is_over_at_its_end_and_another_may_follow(redis):
     over, lasting = Pause("mona", "a move", now - 60, now - 0.001), Pause("lisa", "another", now, now + 60)
     await fuses.pause(ACME.id, "linux", over)
     assert await fuses.pauses(ACME.id) == {}
-    assert await fuses.pause(ACME.id, "linux", lasting) == (lasting, PauseResult.PAUSED)
+    assert await fuses.pause(ACME.id, "linux", lasting) == (lasting, PauseResult.PAUSED, None)
     earlier = Pause("octocat", "a third", now, now + 30)
-    assert await fuses.pause(ACME.id, "linux", earlier) == (lasting, PauseResult.ALREADY_PAUSED)
+    assert await fuses.pause(ACME.id, "linux", earlier) == (lasting, PauseResult.ALREADY_PAUSED, None)
     assert await fuses.pauses(ACME.id) == {"linux": lasting}
 
 
@@ -125,8 +125,9 @@ async def test_a_running_pause_is_changed_in_place(redis, monkeypatch, asked, ch
     assert (await stored.pause(ACME.id, "linux", RUNNING)).result is PauseResult.PAUSED
     done = await stored.pause(ACME.id, "linux", Pause(who, why, NOW + 10, None if until is None else NOW + until))
     after = replace(RUNNING, why=new_why, until=None if new_until is None else NOW + new_until)
-    assert done == (after, result)
-    assert done.has_effect is (result is not PauseResult.ALREADY_PAUSED)
+    is_changed = result is not PauseResult.ALREADY_PAUSED
+    assert done == (after, result, RUNNING if is_changed else None)
+    assert done.has_effect is is_changed
     assert await stored.pauses(ACME.id) == {"linux": after}
 
 

@@ -58,7 +58,7 @@ def test_it_says_all_that_is_wrong_and_what_to_do():
     for line in (
         "acme: 1 runner of linux-4vcpu has version 2.300.0, which gets no jobs since",
         "acme: 1 runner of linux-4vcpu is missing from the second list",
-        "acme: 1 of 3 runners of linux-4vcpu is offline",
+        "acme: 1 of 2 runners of linux-4vcpu is offline",
         "since when they are offline is not known: GitHub does not report it",
         "between the lists: 1 missing from the second list, 1 registered",
         "1 job waits 1 h: no runner has the label nope0 (NoRunnerWithLabels)",
