@@ -167,7 +167,7 @@ def decide(
         capacities[ALL_POOLS],
         granted_since_sweep=sum(_is_granted_since(each, survey.swept_at) for each in runners),
     )
-    written_off = _written_off(changes, candidates, paused)
+    written_off = _written_off(changes, candidates, counts)
     return Decision(
         tuple(each for each in changes.values() if each.after != (each.before or Fuse())),
         Plan(tuple(each for each in planned.chosen if each not in written_off), planned.deferred),
@@ -384,12 +384,10 @@ def _capacity(pool: str, fuse: Fuse, counts: _Counts, changes: Mapping[str, Fuse
     return capacity._replace(room=room(fuse, counted), stopped=fuse.position is Position.STOPPED)
 
 
-def _written_off(
-    changes: Mapping[str, FuseChange], candidates: Iterable[Candidate], paused: Collection[str]
-) -> set[int]:
+def _written_off(changes: Mapping[str, FuseChange], candidates: Iterable[Candidate], counts: _Counts) -> set[int]:
     """Returns lost runners that are not needed: the pool's or the installation's fuse has just closed for that.
 
-    The installation's fuse does not count pools with a stopped fuse: it knows nothing of the jobs that wait for them.
+    The installation's fuse does not count pools that wait alone: it knows nothing of the jobs that wait for them.
     """
     done = {
         pool
@@ -397,8 +395,9 @@ def _written_off(
         if has_stepped(each.before or _CLOSED, each.after) and is_not_needed(each.after)
     }
     if ALL_POOLS in done:
-        done |= {pool for pool, each in changes.items() if each.after.position is not Position.STOPPED}
-    return {each.runner_id for each in candidates if each.pool in done and each.pool not in paused}
+        stopped = {pool for pool, each in changes.items() if each.after.position is Position.STOPPED}
+        done |= {pool for pool in counts.pools if not counts.waits_alone(pool, stopped)}
+    return {each.runner_id for each in candidates if each.pool in done and each.pool not in counts.paused}
 
 
 def are_at_rest(

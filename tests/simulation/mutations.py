@@ -90,11 +90,11 @@ def _not_awaited(before: fuse.Fuse, pool: fuse.FuseCounts, now: float, limits: f
     return _next_proving(before, replace(pool, successors=10**6), now, limits)
 
 
-def _of_any_pool(changes: Mapping[str, Any], candidates: Any, paused: Any) -> set[int]:
+def _of_any_pool(changes: Mapping[str, Any], candidates: Any, counts: Any) -> set[int]:
     whole = changes[fuse.ALL_POOLS]
     if whole.after != (whole.before or fuse.Fuse()) and fuse.is_not_needed(whole.after):
-        return {each.runner_id for each in candidates if each.pool not in paused}
-    return _written_off(changes, candidates, paused)
+        return {each.runner_id for each in candidates if each.pool not in counts.paused}
+    return _written_off(changes, candidates, counts)
 
 
 def _seen_until_its_job_ended(known: evidence.Evidence, survey: evidence.Survey) -> float | None:

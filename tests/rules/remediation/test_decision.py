@@ -714,13 +714,22 @@ def test_runners_that_may_be_needed_are_not_written_off(queued, paused):
     assert (decision.fuse_changes, decision.not_needed) == ((), ())
 
 
-def test_the_installations_fuse_writes_off_no_runner_of_a_pool_with_a_stopped_fuse():
+@pytest.mark.parametrize(
+    ("fuses", "rules", "paused"),
+    [
+        ({POOL: STOPPED}, (POOL, "gpu"), ()),
+        ({}, ("gpu",), ()),
+        ({}, (POOL, "gpu"), (POOL,)),
+    ],
+    ids=["its own fuse is stopped", "not configured", "paused"],
+)
+def test_the_installations_fuse_writes_off_no_runner_of_a_pool_that_waits_alone(fuses, rules, paused):
     """The installation's fuse does not count that pool, so the jobs queued for the pool are unknown to it."""
     old = {"absent_since": NOW - 2000, "first_404_at": NOW - 2000, "confirmed_at": NOW - 1900}
     gpu = {"labels": ("gpu",), "custom_labels": ("gpu",)}
     runners = [lost(1, **old), lost(2, **old, **gpu), online(100), online(101, **gpu)]
-    fuses = {POOL: STOPPED, ALL_POOLS: STOPPED}
-    assert decided(runners, fuses, rules=rules_of(POOL, "gpu"), jobs=waiting([JOB])).not_needed == (2,)
+    fuses = {**fuses, ALL_POOLS: STOPPED}
+    assert decided(runners, fuses, paused, rules_of(*rules), jobs=waiting([JOB])).not_needed == (2,)
 
 
 @pytest.mark.parametrize(
