@@ -269,7 +269,7 @@ class Changes:
 
         def crash() -> None:
             store.recall(before)
-            engine.audit.forgot()
+            engine.audit.forgot(since=engine.now - 1.0)
             engine.driver.deliver_again(engine.now - 1.0)
 
         engine.after(1.0, crash)

@@ -442,9 +442,11 @@ class Audit(Liveness):
         for each in {*absent} & {*control.runners}:
             self._keep_shown(each, self._paged[each])
 
-    def forgot(self) -> None:
-        """Redis was killed, and has forgotten its last second."""
+    def forgot(self, since: float) -> None:
+        """Redis was killed, and has forgotten what was written since then: its last second."""
         self._controlled.clear()
+        for machine in self._engine.world.recent.values():
+            machine.removal_reported &= machine.removal_reported_at < since
 
     def _fresh(self, evidence: Evidence, state: State, now: float) -> None:
         self.require(isinstance(state, State), f"runner {evidence.id} is in no state: {state}")
