@@ -31,6 +31,8 @@ FOUND_A_DEFECT = {
     "named the pod, in which another agent worked: reaped",
     8353: "a runner that only lists left out, as one that had left after its job, was reaped: no GET had been made",
     2813: "a runner first seen by a clock that was two minutes fast proved the next batch, too",
+    100167: "GitHub's clock led by a minute: a runner shown busy before the end of its job seemed to run another one",
+    102260: "the installation's fuse wrote off losses of a pool that was not configured, though a job waited for them",
 }
 """Days on which the judgement was wrong once."""
 
